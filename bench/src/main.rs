@@ -1,0 +1,3 @@
+//! Races against peers.
+
+fn main() {}

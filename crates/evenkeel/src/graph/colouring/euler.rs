@@ -1,0 +1,255 @@
+//! Euler splits: a regular graph of even degree is halved by walking its cycles and giving the edges in turn to
+//! one half and the other; at odd degree a perfect matching is taken out first, found by random walks
+//! (Goel, Kapralov, Khanna: O(n log n) steps in a regular graph). O(m log n) in all, whatever the shape.
+//!
+//! The graph is made regular first: nodes are merged while their degrees fit together, then dummy edges fill
+//! what is missing. Edges are kept grouped by left node, so that edge p of a graph of degree d belongs
+//! to left node p / d and only the right end has to be stored. That is the end before merging, so that graphs of
+//! small degree can be left to Kempe chains, which then have the slack of the single nodes.
+
+use super::{Edges, kempe};
+use crate::draw::{Draw, Seeded};
+
+const NONE: u32 = u32::MAX;
+/// Any seed will do: the colouring is proper whatever the walks, and the same on every machine.
+const WALK_SEED: u64 = 0;
+
+/// What is stored of an edge.
+#[derive(Clone, Copy)]
+struct Half {
+    /// The right end; for a dummy the merged node, counted on from the last single one.
+    right: u32,
+    /// The edge of the input, or `NONE` for a dummy.
+    edge: u32,
+}
+
+/// A graph in which each left node, and each merged right node, has the same degree.
+struct Regular {
+    grouped: Vec<Half>,
+    /// The merged node of each right end.
+    merged: Vec<u32>,
+    n: usize,
+}
+
+/// Colours the edges with `max_degree` colours. Graphs of at most `leaf_degree` are left to Kempe chains.
+pub(super) fn colour(
+    edges: Edges<'_>,
+    degrees: (&[u32], &[u32]),
+    max_degree: u32,
+    leaf_degree: u32,
+) -> Vec<u32> {
+    let Regular { mut grouped, merged, n } = regular(edges, degrees, max_degree);
+    let mut spare = vec![Half { right: 0, edge: NONE }; grouped.len()];
+    let mut splitter = Splitter {
+        colours: vec![0; edges.left.len()],
+        n,
+        n_right: edges.n_right,
+        merged,
+        leaf_degree,
+        last_seen: vec![NONE; n],
+        partner: vec![0; grouped.len()],
+        swapped: vec![0; grouped.len() / 2],
+        mate: vec![NONE; n],
+        exit: vec![0; n],
+        draw: Seeded::new(WALK_SEED),
+        table: kempe::Table::default(),
+        leaf: Vec::new(),
+        leaf_edges: Vec::new(),
+    };
+    splitter.split(&mut grouped, &mut spare, max_degree, 0);
+    splitter.colours
+}
+
+/// The edges by left node, after merging nodes and adding dummies so that each node has `degree` of them.
+fn regular(edges: Edges<'_>, degrees: (&[u32], &[u32]), degree: u32) -> Regular {
+    let (left_of, left_sum) = merge(degrees.0, degree);
+    let (mut merged, mut right_sum) = merge(degrees.1, degree);
+    let n = left_sum.len().max(right_sum.len());
+    right_sum.resize(n, 0);
+    merged.extend(0..n as u32);
+    let degree = degree as usize;
+    let mut grouped = vec![Half { right: 0, edge: NONE }; n * degree];
+    let mut fill: Vec<usize> = (0..n).map(|u| u * degree).collect();
+    for (edge, (&u, &right)) in (0..).zip(edges.left.iter().zip(edges.right)) {
+        let place = &mut fill[left_of[u as usize] as usize];
+        grouped[*place] = Half { right, edge };
+        *place += 1;
+    }
+    let mut v = 0;
+    for (u, &filled) in fill.iter().enumerate() {
+        for place in &mut grouped[filled..(u + 1) * degree] {
+            while right_sum[v] as usize == degree {
+                v += 1;
+            }
+            right_sum[v] += 1;
+            place.right = (edges.n_right + v) as u32;
+        }
+    }
+    Regular { grouped, merged, n }
+}
+
+/// Puts nodes together, by ascending degree, while their sum stays within `most`.
+fn merge(degrees: &[u32], most: u32) -> (Vec<u32>, Vec<u32>) {
+    let mut order: Vec<u32> = (0..degrees.len() as u32).collect();
+    order.sort_by_key(|&v| degrees[v as usize]);
+    let mut merged = vec![0; degrees.len()];
+    let mut sums: Vec<u32> = Vec::new();
+    for v in order {
+        let degree = degrees[v as usize];
+        match sums.last_mut() {
+            Some(sum) if u64::from(*sum) + u64::from(degree) <= u64::from(most) => *sum += degree,
+            _ => sums.push(degree),
+        }
+        merged[v as usize] = sums.len() as u32 - 1;
+    }
+    (merged, sums)
+}
+
+struct Splitter {
+    colours: Vec<u32>,
+    n: usize,
+    n_right: usize,
+    merged: Vec<u32>,
+    leaf_degree: u32,
+    /// For each right node the edge that still waits for a partner.
+    last_seen: Vec<u32>,
+    /// The edge that shares the right end, for each edge.
+    partner: Vec<u32>,
+    /// For each pair of edges that share the left end: 1 if its first edge goes to the second half.
+    swapped: Vec<u8>,
+    /// For each right node the edge that matches it.
+    mate: Vec<u32>,
+    /// For each left node the edge by which the walk last left it.
+    exit: Vec<u32>,
+    draw: Seeded,
+    table: kempe::Table,
+    /// The real edges of the graph that Kempe chains colour: their ends, and which they are.
+    leaf: Vec<(u32, u32)>,
+    leaf_edges: Vec<u32>,
+}
+
+impl Splitter {
+    /// Colours a regular graph with the colours from `first` on. `spare` is as long as `graph`.
+    fn split(&mut self, graph: &mut [Half], spare: &mut [Half], degree: u32, first: u32) {
+        if degree == 0 {
+            return;
+        }
+        if degree == 1 {
+            for half in graph.iter().filter(|half| half.edge != NONE) {
+                self.colours[half.edge as usize] = first;
+            }
+            return;
+        }
+        if degree <= self.leaf_degree {
+            return self.colour_leaf(graph, degree, first);
+        }
+        if degree % 2 == 1 {
+            let n_left = self.take_matching(graph, degree, first);
+            self.split(&mut graph[..n_left], &mut spare[..n_left], degree - 1, first + 1);
+            return;
+        }
+        self.halve(graph, spare);
+        let middle = graph.len() / 2;
+        let (graph_a, graph_b) = graph.split_at_mut(middle);
+        let (spare_a, spare_b) = spare.split_at_mut(middle);
+        self.split(spare_a, graph_a, degree / 2, first);
+        self.split(spare_b, graph_b, degree / 2, first + degree / 2);
+    }
+
+    fn colour_leaf(&mut self, graph: &[Half], degree: u32, first: u32) {
+        self.leaf.clear();
+        self.leaf_edges.clear();
+        for (u, halves) in (0..).zip(graph.chunks_exact(degree as usize)) {
+            let real = halves.iter().filter(|half| half.edge != NONE);
+            self.leaf.extend(real.clone().map(|half| (u, half.right)));
+            self.leaf_edges.extend(real.map(|half| half.edge));
+        }
+        let Self { colours, leaf_edges, .. } = self;
+        self.table.colour(&self.leaf, (self.n, self.n_right), degree, |edge, colour| {
+            colours[leaf_edges[edge] as usize] = first + colour;
+        });
+    }
+
+    /// Writes the two halves of `graph`, of even degree, one after the other to `halves`.
+    fn halve(&mut self, graph: &[Half], halves: &mut [Half]) {
+        const UNSEEN: u8 = 2;
+        for (p, half) in graph.iter().enumerate() {
+            let waiting = &mut self.last_seen[self.merged[half.right as usize] as usize];
+            if *waiting == NONE {
+                *waiting = p as u32;
+            } else {
+                self.partner[p] = *waiting;
+                self.partner[*waiting as usize] = p as u32;
+                *waiting = NONE;
+            }
+        }
+        let n_pairs = graph.len() / 2;
+        self.swapped[..n_pairs].fill(UNSEEN);
+        for pair in 0..n_pairs {
+            // Round the cycle: in by one edge of a pair, out by the other, on by what shares its right end.
+            let mut enter = 2 * pair;
+            while self.swapped[enter / 2] == UNSEEN {
+                self.swapped[enter / 2] = (enter % 2) as u8;
+                enter = self.partner[enter ^ 1] as usize;
+            }
+        }
+        let (first, second) = halves.split_at_mut(n_pairs);
+        for (pair, (a, b)) in first.iter_mut().zip(second).enumerate() {
+            let swapped = usize::from(self.swapped[pair]);
+            *a = graph[2 * pair + swapped];
+            *b = graph[2 * pair + 1 - swapped];
+        }
+    }
+
+    /// Gives a perfect matching the colour, closes the gaps and returns how many edges are left.
+    fn take_matching(&mut self, graph: &mut [Half], degree: u32, colour: u32) -> usize {
+        let d = degree as usize;
+        self.mate.fill(NONE);
+        // Which edge matches each left node is told by `exit` once it is matched.
+        let mut matched = vec![NONE; self.n];
+        for start in 0..self.n {
+            let mut u = start;
+            loop {
+                let mut p = u * d + self.draw.below(degree) as usize;
+                while matched[u] == p as u32 {
+                    p = u * d + self.draw.below(degree) as usize;
+                }
+                self.exit[u] = p as u32;
+                match self.mate[self.merged[graph[p].right as usize] as usize] {
+                    NONE => break,
+                    mate => u = mate as usize / d,
+                }
+            }
+            // Only the last exit from each node counts: loops of the walk fall away.
+            let mut u = start;
+            loop {
+                let p = self.exit[u];
+                let right = self.merged[graph[p as usize].right as usize];
+                let mate = &mut self.mate[right as usize];
+                let displaced = *mate;
+                *mate = p;
+                matched[u] = p;
+                match displaced {
+                    NONE => break,
+                    displaced => u = displaced as usize / d,
+                }
+            }
+        }
+        for &p in &matched {
+            let edge = graph[p as usize].edge;
+            if edge != NONE {
+                self.colours[edge as usize] = colour;
+            }
+        }
+        let mut kept = 0;
+        for (u, &p) in matched.iter().enumerate() {
+            for q in u * d..(u + 1) * d {
+                if q as u32 != p {
+                    graph[kept] = graph[q];
+                    kept += 1;
+                }
+            }
+        }
+        kept
+    }
+}

@@ -1,0 +1,142 @@
+//! Merges items with equal replica sets, and divides the answer among them again.
+//!
+//! Placement groups, few racks, chains of neighbours: real systems often have far fewer distinct replica sets
+//! than requests. Balancing the groups costs the same however many requests or bytes they stand for.
+
+use hashbrown::HashTable;
+
+use super::level::{Items, Placed};
+use crate::model::{Replicas, ServerId};
+
+/// If one in so many of √n sampled sets repeats another, there are at most some 4√n sets that matter.
+const REPEATS: usize = 8;
+
+/// Items merged by their replica set.
+#[derive(Debug)]
+pub(crate) struct Groups {
+    group_of: Vec<u32>,
+    ids: Vec<ServerId>,
+    ends: Vec<u32>,
+    sizes: Vec<u64>,
+}
+
+impl Groups {
+    /// Whether a sample of the sets has so many repetitions that merging will pay.
+    pub(crate) fn promising(replicas: Replicas<'_>) -> bool {
+        let n = replicas.len();
+        let sample = n.isqrt();
+        let mut finder = Finder::default();
+        for k in 0..sample {
+            // Steps that are not regular, so that a period in the input is not mistaken for repetition.
+            finder.group(replicas.of((k * sample + mix(k as u64) as usize % sample) % n));
+        }
+        (sample - finder.ends.len()) * REPEATS > sample
+    }
+
+    /// Merges all items.
+    pub(crate) fn new(items: Items<'_>) -> Self {
+        let mut finder = Finder::default();
+        let mut sizes = Vec::new();
+        let group_of = (0..items.replicas.len())
+            .map(|i| {
+                let group = finder.group(items.replicas.of(i));
+                if group as usize == sizes.len() {
+                    sizes.push(0);
+                }
+                sizes[group as usize] += items.size(i);
+                group
+            })
+            .collect();
+        Self { group_of, ids: finder.ids, ends: finder.ends, sizes }
+    }
+
+    /// Whether merging reduced the items enough to start again with the groups.
+    pub(crate) fn worthwhile(&self) -> bool {
+        self.sizes.len() * 4 < self.group_of.len()
+    }
+
+    /// The groups as items.
+    pub(crate) fn items(&self, n_servers: usize, total: u64) -> Items<'_> {
+        let replicas = Replicas::new(&self.ids, &self.ends, None);
+        Items { replicas, sizes: Some(&self.sizes), total, n_servers }
+    }
+
+    /// Divides the shares of each group among its items, in their order, so that few items are split.
+    pub(crate) fn hand_out(&self, items: Items<'_>, mut shares: Vec<u64>) -> Placed {
+        let groups = Replicas::new(&self.ids, &self.ends, None);
+        let mut cursor: Vec<u32> = (0..groups.len()).map(|g| groups.start(g) as u32).collect();
+        let first_left = |cursor: &mut u32, end: usize, shares: &[u64]| {
+            while (*cursor as usize) + 1 < end && shares[*cursor as usize] == 0 {
+                *cursor += 1;
+            }
+            *cursor as usize
+        };
+        let Some(sizes) = items.sizes else {
+            let at = self.group_of.iter().map(|&g| {
+                let g = g as usize;
+                let k = first_left(&mut cursor[g], self.ends[g] as usize, &shares);
+                shares[k] -= 1;
+                self.ids[k]
+            });
+            return Placed::Whole(at.collect());
+        };
+        let mut divided = vec![0; items.replicas.flat().len()];
+        for (i, (&g, &size)) in self.group_of.iter().zip(sizes).enumerate() {
+            let g = g as usize;
+            let mut left = size;
+            while left > 0 {
+                let k = first_left(&mut cursor[g], self.ends[g] as usize, &shares);
+                let taken = left.min(shares[k]);
+                let set = items.replicas.of(i).iter();
+                let slot = set.enumerate().find(|&(_, &s)| s == self.ids[k]).map_or(0, |(slot, _)| slot);
+                divided[items.replicas.start(i) + slot] += taken;
+                shares[k] -= taken;
+                left -= taken;
+            }
+        }
+        Placed::Divided(divided)
+    }
+}
+
+/// Numbers distinct sets as they come, whatever the order of their members.
+#[derive(Default)]
+struct Finder {
+    ids: Vec<ServerId>,
+    ends: Vec<u32>,
+    known: HashTable<u32>,
+}
+
+impl Finder {
+    fn group(&mut self, set: &[ServerId]) -> u32 {
+        let Self { ids, ends, known } = self;
+        let hash = hash_of(set);
+        let sets = Replicas::new(ids, ends, None);
+        if let Some(&group) = known.find(hash, |&g| same_members(sets.of(g as usize), set)) {
+            return group;
+        }
+        let group = ends.len() as u32;
+        ids.extend_from_slice(set);
+        ends.push(ids.len() as u32);
+        let sets = Replicas::new(ids, ends, None);
+        known.insert_unique(hash, group, |&g| hash_of(sets.of(g as usize)));
+        group
+    }
+}
+
+/// A sum, so that the order of the members does not matter.
+fn hash_of(set: &[ServerId]) -> u64 {
+    mix(set.iter().fold(0, |sum: u64, s| sum.wrapping_add(mix(u64::from(s.0)))))
+}
+
+/// Whether two sets without repetition are the same.
+fn same_members(a: &[ServerId], b: &[ServerId]) -> bool {
+    a == b || (a.len() == b.len() && a.iter().all(|s| b.contains(s)))
+}
+
+/// The finaliser of splitmix64.
+fn mix(x: u64) -> u64 {
+    let x = x.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let x = (x ^ (x >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let x = (x ^ (x >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    x ^ (x >> 31)
+}

@@ -1,0 +1,37 @@
+//! Evenkeel's core: given which servers hold which data and who wants it, decide from **which replica**
+//! each request is served and in **which order**, so that the job ends as early as can be proved possible.
+//!
+//! The crate is pure: no I/O, no clock, no threads, no global randomness. Each question has its room:
+//!
+//! * [`model`] – the batch, its choice of replicas, its schedule: plain flat data.
+//! * [`select`] – which replica serves each request.
+//! * [`order`] – when each transfer starts.
+//! * [`bound`] – how early any plan could end, with the proof.
+//! * [`check`] – re-verifies a plan and its proof from scratch.
+//! * [`workload`] – seeded batches to plan: uniform, hot spots, chains.
+//! * [`policy`] – the table of all policies by name.
+//! * [`graph`] – the flat-graph algorithms that the rooms share.
+//!
+//! ```
+//! use evenkeel::{model::BatchBuilder, order, select};
+//!
+//! let mut batch = BatchBuilder::new();
+//! for replicas in [["s0", "s1"], ["s0", "s1"], ["s0", "s2"]] {
+//!     batch.request("c0", 1, &replicas)?;
+//! }
+//! let batch = batch.finish();
+//! let (choice, bound) = select::optimal::select(&batch, select::Goal::Length);
+//! let schedule = order::colour::order(&batch, &choice);
+//! assert_eq!((schedule.length, bound.value), (3, 3)); // the one client takes three slots
+//! # Ok::<(), evenkeel::model::ModelError>(())
+//! ```
+
+pub mod bound;
+pub mod check;
+pub mod draw;
+pub mod graph;
+pub mod model;
+pub mod order;
+pub mod policy;
+pub mod select;
+pub mod workload;

@@ -1,0 +1,338 @@
+//! A batch: who wants how much of what, and which servers hold a copy.
+
+use super::names::NameTable;
+use super::{ClientId, ServerId};
+
+/// The most requests a batch may have.
+pub const MAX_REQUESTS: usize = 1 << 30;
+/// The most replicas all requests of a batch may have together.
+pub const MAX_REPLICAS: usize = u32::MAX as usize - 1;
+
+/// Why a batch was refused. Requests are counted from 0.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum ModelError {
+    #[error("the request has no replica; name at least one server that holds the data")]
+    NoReplica,
+    #[error("replica `{0}` is named twice; name each server once")]
+    ReplicaTwice(String),
+    #[error("a {0} has an empty name")]
+    EmptyName(&'static str),
+    #[error("server `{0}` is not among the servers given; add it there")]
+    UnknownServer(String),
+    #[error("client `{0}` is not among the clients given; add it there")]
+    UnknownClient(String),
+    #[error("the sizes add up to more than 64 bits hold; use larger blocks")]
+    TooManyBlocks,
+    #[error("more than {MAX_REQUESTS} requests; split the batch")]
+    TooManyRequests,
+    #[error("more than {MAX_REPLICAS} replicas in all; split the batch")]
+    TooManyReplicas,
+}
+
+/// The replica sets of a batch (or of groups of requests), flat.
+#[derive(Clone, Copy, Debug)]
+pub struct Replicas<'a> {
+    ids: &'a [ServerId],
+    ends: &'a [u32],
+    width: Option<usize>,
+}
+
+impl<'a> Replicas<'a> {
+    /// A view of flat sets: set `i` ends before `ends[i]`. `width` is the size of each set if it is the same.
+    pub(crate) fn new(ids: &'a [ServerId], ends: &'a [u32], width: Option<usize>) -> Self {
+        Self { ids, ends, width }
+    }
+
+    /// The number of sets.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is no set at all.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The servers of set `i`, in the order in which they were given.
+    #[inline]
+    pub fn of(&self, i: usize) -> &'a [ServerId] {
+        match self.width {
+            Some(width) => &self.ids[i * width..(i + 1) * width],
+            None => &self.ids[self.start(i)..self.ends[i] as usize],
+        }
+    }
+
+    /// Where set `i` begins in [`Self::flat`].
+    #[inline]
+    pub fn start(&self, i: usize) -> usize {
+        match self.width {
+            Some(width) => i * width,
+            None if i == 0 => 0,
+            None => self.ends[i - 1] as usize,
+        }
+    }
+
+    /// All sets, one after the other.
+    pub fn flat(&self) -> &'a [ServerId] {
+        self.ids
+    }
+
+    /// The size of each set, if all have the same.
+    pub fn width(&self) -> Option<usize> {
+        self.width
+    }
+
+    /// All sets in turn.
+    pub fn iter(&self) -> impl ExactSizeIterator<Item = &'a [ServerId]> + Clone + use<'a> {
+        let this = *self;
+        (0..this.len()).map(move |i| this.of(i))
+    }
+}
+
+/// A validated batch of requests.
+///
+/// Every request has a client and at least one replica, no replica twice; all blocks together fit in 64
+/// bits. A request may be empty: it has a replica chosen, but no transfer takes time.
+#[derive(Clone, Debug)]
+pub struct Batch {
+    clients: NameTable,
+    servers: NameTable,
+    client_of: Vec<ClientId>,
+    replicas: Vec<ServerId>,
+    replica_ends: Vec<u32>,
+    width: Option<usize>,
+    /// Empty if every request has one block.
+    blocks: Vec<u64>,
+    total_blocks: u64,
+}
+
+impl Batch {
+    /// The number of requests.
+    pub fn n_requests(&self) -> usize {
+        self.client_of.len()
+    }
+
+    /// The number of clients.
+    pub fn n_clients(&self) -> usize {
+        self.clients.len()
+    }
+
+    /// The number of servers, those without data included.
+    pub fn n_servers(&self) -> usize {
+        self.servers.len()
+    }
+
+    /// The names of the clients.
+    pub fn clients(&self) -> &NameTable {
+        &self.clients
+    }
+
+    /// The names of the servers.
+    pub fn servers(&self) -> &NameTable {
+        &self.servers
+    }
+
+    /// The client of request `i`.
+    #[inline]
+    pub fn client(&self, i: usize) -> ClientId {
+        self.client_of[i]
+    }
+
+    /// The client of each request.
+    pub fn client_of(&self) -> &[ClientId] {
+        &self.client_of
+    }
+
+    /// The replica sets of all requests.
+    pub fn replicas(&self) -> Replicas<'_> {
+        Replicas::new(&self.replicas, &self.replica_ends, self.width)
+    }
+
+    /// The size of request `i` in blocks.
+    #[inline]
+    pub fn blocks(&self, i: usize) -> u64 {
+        if self.blocks.is_empty() { 1 } else { self.blocks[i] }
+    }
+
+    /// The size of each request, or `None` if each is one block.
+    pub fn sizes(&self) -> Option<&[u64]> {
+        (!self.blocks.is_empty()).then_some(&self.blocks)
+    }
+
+    /// The size of all requests together.
+    pub fn total_blocks(&self) -> u64 {
+        self.total_blocks
+    }
+
+    /// A number that tells this batch from others, the same on every machine.
+    pub fn fingerprint(&self) -> u64 {
+        let names = |table: &NameTable| {
+            let bytes = table.iter().flat_map(|name| name.bytes().chain([0]));
+            fold(bytes.map(u64::from))
+        };
+        fold([
+            names(&self.clients),
+            names(&self.servers),
+            fold(self.client_of.iter().map(|c| u64::from(c.0))),
+            fold(self.replicas.iter().map(|s| u64::from(s.0))),
+            fold(self.replica_ends.iter().map(|&end| u64::from(end))),
+            fold(self.blocks.iter().copied()),
+        ])
+    }
+
+    /// The blocks that each client asks for.
+    pub fn client_blocks(&self) -> Vec<u64> {
+        let mut blocks = vec![0; self.n_clients()];
+        for (i, client) in self.client_of.iter().enumerate() {
+            blocks[client.index()] += self.blocks(i);
+        }
+        blocks
+    }
+}
+
+/// Builds a [`Batch`] request by request, refusing what is not valid.
+#[derive(Debug, Default)]
+pub struct BatchBuilder {
+    clients: NameTable,
+    servers: NameTable,
+    fixed_clients: bool,
+    fixed_servers: bool,
+    client_of: Vec<ClientId>,
+    replicas: Vec<ServerId>,
+    replica_ends: Vec<u32>,
+    width: Option<usize>,
+    blocks: Vec<u64>,
+    total_blocks: u64,
+}
+
+impl BatchBuilder {
+    /// A builder that takes any names; ids will follow their natural order.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// From now on only these servers are known, with ids in this order. An error if a request names another.
+    pub fn declare_servers(&mut self, servers: NameTable) -> Result<(), ModelError> {
+        let new_ids: Result<Vec<u32>, _> =
+            self.servers.iter().map(|name| find(&servers, name, ModelError::UnknownServer)).collect();
+        let new_ids = new_ids?;
+        self.replicas.iter_mut().for_each(|s| s.0 = new_ids[s.index()]);
+        (self.servers, self.fixed_servers) = (servers, true);
+        Ok(())
+    }
+
+    /// From now on only these clients are known, with ids in this order. An error if a request has another.
+    pub fn declare_clients(&mut self, clients: NameTable) -> Result<(), ModelError> {
+        let new_ids: Result<Vec<u32>, _> =
+            self.clients.iter().map(|name| find(&clients, name, ModelError::UnknownClient)).collect();
+        let new_ids = new_ids?;
+        self.client_of.iter_mut().for_each(|c| c.0 = new_ids[c.index()]);
+        (self.clients, self.fixed_clients) = (clients, true);
+        Ok(())
+    }
+
+    /// The number of requests so far.
+    pub fn n_requests(&self) -> usize {
+        self.client_of.len()
+    }
+
+    /// Adds a request of `client` for `blocks` blocks of data that each of `replicas` holds.
+    pub fn request(&mut self, client: &str, blocks: u64, replicas: &[&str]) -> Result<(), ModelError> {
+        for replica in replicas {
+            self.replica(replica)?;
+        }
+        self.end_request(client, blocks)
+    }
+
+    /// Adds one replica to the request that the next [`Self::end_request`] completes.
+    pub fn replica(&mut self, server: &str) -> Result<(), ModelError> {
+        if server.is_empty() {
+            return Err(ModelError::EmptyName("server"));
+        }
+        let id = ServerId(match self.fixed_servers {
+            true => find(&self.servers, server, ModelError::UnknownServer)?,
+            false => self.servers.intern(server),
+        });
+        if self.replicas[self.open_start()..].contains(&id) {
+            return Err(ModelError::ReplicaTwice(server.to_owned()));
+        }
+        if self.replicas.len() >= MAX_REPLICAS {
+            return Err(ModelError::TooManyReplicas);
+        }
+        self.replicas.push(id);
+        Ok(())
+    }
+
+    /// Completes a request with the replicas added since the last one.
+    pub fn end_request(&mut self, client: &str, blocks: u64) -> Result<(), ModelError> {
+        let width = self.replicas.len() - self.open_start();
+        if width == 0 {
+            return Err(ModelError::NoReplica);
+        }
+        if self.n_requests() >= MAX_REQUESTS {
+            return Err(ModelError::TooManyRequests);
+        }
+        if client.is_empty() {
+            return Err(ModelError::EmptyName("client"));
+        }
+        let client = ClientId(match self.fixed_clients {
+            true => find(&self.clients, client, ModelError::UnknownClient)?,
+            false => self.clients.intern(client),
+        });
+        self.total_blocks = self.total_blocks.checked_add(blocks).ok_or(ModelError::TooManyBlocks)?;
+        self.width = match self.n_requests() {
+            0 => Some(width),
+            _ => self.width.filter(|&w| w == width),
+        };
+        if blocks != 1 && self.blocks.is_empty() {
+            self.blocks = vec![1; self.n_requests()];
+        }
+        if blocks != 1 || !self.blocks.is_empty() {
+            self.blocks.push(blocks);
+        }
+        self.client_of.push(client);
+        self.replica_ends.push(self.replicas.len() as u32);
+        Ok(())
+    }
+
+    fn open_start(&self) -> usize {
+        self.replica_ends.last().map_or(0, |&end| end as usize)
+    }
+
+    /// The finished batch. Names that no file has ordered get their ids in natural order.
+    pub fn finish(mut self) -> Batch {
+        self.replicas.truncate(self.open_start());
+        if !self.fixed_servers {
+            let (sorted, new_id) = self.servers.sorted_naturally();
+            self.servers = sorted;
+            self.replicas.iter_mut().for_each(|s| s.0 = new_id[s.index()]);
+        }
+        if !self.fixed_clients {
+            let (sorted, new_id) = self.clients.sorted_naturally();
+            self.clients = sorted;
+            self.client_of.iter_mut().for_each(|c| c.0 = new_id[c.index()]);
+        }
+        Batch {
+            clients: self.clients,
+            servers: self.servers,
+            client_of: self.client_of,
+            replicas: self.replicas,
+            replica_ends: self.replica_ends,
+            width: self.width,
+            blocks: self.blocks,
+            total_blocks: self.total_blocks,
+        }
+    }
+}
+
+fn find(names: &NameTable, name: &str, unknown: impl Fn(String) -> ModelError) -> Result<u32, ModelError> {
+    names.find(name).ok_or_else(|| unknown(name.to_owned()))
+}
+
+/// A hash of a sequence.
+pub(super) fn fold(values: impl IntoIterator<Item = u64>) -> u64 {
+    values
+        .into_iter()
+        .fold(0, |hash: u64, value| (hash.rotate_left(23) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+}

@@ -1,0 +1,39 @@
+//! The plain data that every room speaks about: batches, choices of replicas, schedules.
+//!
+//! Ids are dense `u32` newtypes, loads and sizes are `u64` blocks, and a batch of a million requests is a
+//! handful of arrays. Names are interned once, when the batch is built; whatever passes
+//! [`BatchBuilder::finish`] is valid, so that no room has to check it again.
+
+mod batch;
+mod names;
+mod plan;
+mod server;
+
+pub use batch::{Batch, BatchBuilder, MAX_REPLICAS, MAX_REQUESTS, ModelError, Replicas};
+pub use names::{NameTable, natural_cmp};
+pub use plan::{Choice, Part, Schedule, Transfer};
+pub use server::{Client, Server, Speed};
+
+/// Index of a client in its batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClientId(pub u32);
+
+/// Index of a server in its batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ServerId(pub u32);
+
+impl ClientId {
+    /// The id as an array index.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+impl ServerId {
+    /// The id as an array index.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}

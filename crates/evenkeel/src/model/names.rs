@@ -1,0 +1,144 @@
+//! Interned names: each distinct name is stored once and known by a dense id.
+
+use std::cmp::Ordering;
+use std::hash::BuildHasher;
+
+use hashbrown::{DefaultHashBuilder, HashTable};
+
+/// Distinct names in order of their ids, in one piece of text.
+#[derive(Clone, Default)]
+pub struct NameTable {
+    text: String,
+    ends: Vec<usize>,
+    ids: HashTable<u32>,
+    hasher: DefaultHashBuilder,
+}
+
+impl std::fmt::Debug for NameTable {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.iter()).finish()
+    }
+}
+
+impl NameTable {
+    /// A table without names.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of distinct names.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether no name was interned yet.
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The name of `id`, which must come from this table.
+    pub fn name(&self, id: u32) -> &str {
+        name_in(&self.text, &self.ends, id)
+    }
+
+    /// All names in order of their ids.
+    pub fn iter(&self) -> impl Iterator<Item = &str> {
+        (0..self.len() as u32).map(|id| self.name(id))
+    }
+
+    /// The id of `name`, if it is known.
+    pub fn find(&self, name: &str) -> Option<u32> {
+        let hash = self.hasher.hash_one(name);
+        self.ids.find(hash, |&id| self.name(id) == name).copied()
+    }
+
+    /// The id of `name`, which is added if it is new.
+    pub fn intern(&mut self, name: &str) -> u32 {
+        let hash = self.hasher.hash_one(name);
+        let Self { text, ends, ids, hasher } = self;
+        let known = ids.find(hash, |&id| name_in(text, ends, id) == name);
+        if let Some(&id) = known {
+            return id;
+        }
+        let id = ends.len() as u32;
+        text.push_str(name);
+        ends.push(text.len());
+        ids.insert_unique(hash, id, |&id| hasher.hash_one(name_in(text, ends, id)));
+        id
+    }
+
+    /// The same names in natural order, and for each old id its new one.
+    pub(super) fn sorted_naturally(&self) -> (Self, Vec<u32>) {
+        let mut order: Vec<u32> = (0..self.len() as u32).collect();
+        order.sort_unstable_by(|&a, &b| natural_cmp(self.name(a), self.name(b)));
+        let mut sorted = Self::new();
+        let mut new_id = vec![0; order.len()];
+        for old in order {
+            new_id[old as usize] = sorted.intern(self.name(old));
+        }
+        (sorted, new_id)
+    }
+}
+
+fn name_in<'a>(text: &'a str, ends: &[usize], id: u32) -> &'a str {
+    let id = id as usize;
+    let start = if id == 0 { 0 } else { ends[id - 1] };
+    &text[start..ends[id]]
+}
+
+/// Orders names as people do: runs of digits by their value, so that `s2` comes before `s10`.
+///
+/// A total order: names that differ only in leading zeros are told apart by their text.
+pub fn natural_cmp(a: &str, b: &str) -> Ordering {
+    let (mut x, mut y) = (a.as_bytes(), b.as_bytes());
+    loop {
+        match (x.first(), y.first()) {
+            (None, None) => return a.cmp(b),
+            (None, Some(_)) => return Ordering::Less,
+            (Some(_), None) => return Ordering::Greater,
+            (Some(p), Some(q)) if p.is_ascii_digit() && q.is_ascii_digit() => {
+                let (m, n) = (split_number(&mut x), split_number(&mut y));
+                let by_value = m.len().cmp(&n.len()).then_with(|| m.cmp(n));
+                if by_value.is_ne() {
+                    return by_value;
+                }
+            }
+            (Some(p), Some(q)) if p != q => return p.cmp(q),
+            _ => (x, y) = (&x[1..], &y[1..]),
+        }
+    }
+}
+
+/// Takes the leading run of digits off `s` and returns it without leading zeros.
+fn split_number<'a>(s: &mut &'a [u8]) -> &'a [u8] {
+    let end = s.iter().position(|b| !b.is_ascii_digit()).unwrap_or(s.len());
+    let (digits, rest) = s.split_at(end);
+    *s = rest;
+    let zeros = digits.iter().take_while(|&&b| b == b'0').count();
+    &digits[zeros..]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn natural_order_reads_numbers() {
+        let mut names = ["s10", "s2", "s", "s02", "a9b10", "a9b9", "s2x", "é1", ""];
+        names.sort_by(|a, b| natural_cmp(a, b));
+        assert_eq!(names, ["", "a9b9", "a9b10", "s", "s02", "s2", "s2x", "s10", "é1"]);
+    }
+
+    #[test]
+    fn sorting_keeps_each_name() {
+        let mut table = NameTable::new();
+        for name in ["s10", "s2", "s10", "s1"] {
+            table.intern(name);
+        }
+        let (sorted, new_id) = table.sorted_naturally();
+        assert_eq!(sorted.iter().collect::<Vec<_>>(), ["s1", "s2", "s10"]);
+        assert_eq!(new_id, [2, 1, 0]);
+        assert_eq!(sorted.find("s2"), Some(1));
+        assert_eq!(sorted.find("s3"), None);
+    }
+}

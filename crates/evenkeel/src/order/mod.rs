@@ -1,0 +1,3 @@
+//! In which slot each transfer takes place, once the replicas are chosen.
+
+pub mod colour;

@@ -1,0 +1,9 @@
+//! `first`: the first copy listed, as a client does that asks the first host it is told.
+
+use crate::model::{Batch, Choice};
+
+/// Each request from its first replica.
+pub fn select(batch: &Batch) -> Choice {
+    let servers = batch.replicas().iter().map(|set| set[0]).collect();
+    Choice { servers, split_off: Vec::new() }
+}

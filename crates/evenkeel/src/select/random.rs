@@ -1,0 +1,13 @@
+//! `random`: a copy drawn uniformly for each request.
+//!
+//! Paper 000 §4 (Random) and paper 001 (RIORS). 001 says "a random server"; it must hold the data, so the draw
+//! is over the request's replicas.
+
+use crate::draw::Draw;
+use crate::model::{Batch, Choice};
+
+/// Each request from a replica drawn uniformly.
+pub fn select(batch: &Batch, draw: &mut dyn Draw) -> Choice {
+    let servers = batch.replicas().iter().map(|set| set[draw.below(set.len() as u32) as usize]);
+    Choice { servers: servers.collect(), split_off: Vec::new() }
+}

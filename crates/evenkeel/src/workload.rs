@@ -1,0 +1,309 @@
+//! Batches to plan, drawn from a seed: the placements of paper 000 §4 and those that real systems show.
+//!
+//! Paper 000 calls its law a normal distribution; it is a truncated geometric one: server j gets a share
+//! proportional to rʲ. How further copies are placed it does not say: here by the same law among the servers
+//! left, or uniformly ([`Law::FirstHot`], as on HDFS, where the first copy lies with the writer).
+
+use crate::draw::{Draw, Seeded};
+use crate::model::{Batch, BatchBuilder, ModelError};
+
+/// How the copies of a request are spread over the servers.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Law {
+    /// Every server alike.
+    Uniform,
+    /// Server j of a hot spot with probability proportional to `ratio`ʲ; `hot_spots` groups of neighbours.
+    Geometric {
+        /// r of paper 000, above 0 and at most 1.
+        ratio: f64,
+        /// At least 1; the groups have equal mass.
+        hot_spots: u32,
+    },
+    /// Server j with probability proportional to 1/(j+1).
+    Zipf,
+    /// The first copy geometric, the others uniform.
+    FirstHot {
+        /// r of paper 000, above 0 and at most 1.
+        ratio: f64,
+    },
+    /// Copies on neighbours j, j+1, …; half of the j in the first tenth of the servers: few distinct sets.
+    Chain,
+}
+
+/// The size of a request in blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// All alike.
+    Fixed(u64),
+    /// Drawn uniformly between the two, both included.
+    Uniform(u64, u64),
+}
+
+/// Which client asks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    /// Drawn uniformly for each request.
+    Drawn,
+    /// In turn, so that all have the same number of requests.
+    InTurn,
+}
+
+/// A batch to be drawn.
+#[derive(Clone, Debug)]
+pub struct Workload {
+    /// Number of requests.
+    pub n_requests: u32,
+    /// Number of clients, named c0, c1, ….
+    pub n_clients: u32,
+    /// Number of servers, named s0, s1, ….
+    pub n_servers: u32,
+    /// Copies of each request's data, on distinct servers.
+    pub copies: u32,
+    /// Where they lie.
+    pub law: Law,
+    /// How large the requests are.
+    pub sizes: Sizes,
+    /// Who asks.
+    pub clients: Clients,
+    /// The same seed draws the same batch everywhere.
+    pub seed: u64,
+}
+
+/// Why a workload cannot be drawn.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum WorkloadError {
+    #[error("a batch needs at least one {0}")]
+    None(&'static str),
+    #[error("{copies} copies need at least as many servers, and there are {n_servers}")]
+    TooManyCopies { copies: u32, n_servers: u32 },
+    #[error("the ratio of a hot spot must be above 0 and at most 1, not {0}")]
+    Ratio(f64),
+    #[error("{hot_spots} hot spots need at least as many servers, and there are {n_servers}")]
+    HotSpots { hot_spots: u32, n_servers: u32 },
+    #[error("sizes must go from the smaller to the larger, not from {0} to {1}")]
+    Sizes(u64, u64),
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
+
+impl Workload {
+    /// Draws the batch.
+    pub fn generate(&self) -> Result<Batch, WorkloadError> {
+        self.validate()?;
+        let mut draw = Seeded::new(self.seed);
+        let names = |prefix: char, n: u32| (0..n).map(|i| format!("{prefix}{i}")).collect::<Vec<_>>();
+        let (clients, servers) = (names('c', self.n_clients), names('s', self.n_servers));
+        let placement = Placement::new(self.law, self.n_servers);
+        let mut batch = BatchBuilder::new();
+        let mut set = Vec::with_capacity(self.copies as usize);
+        for i in 0..self.n_requests {
+            let client = match self.clients {
+                Clients::Drawn => draw.below(self.n_clients),
+                Clients::InTurn => i % self.n_clients,
+            };
+            let blocks = match self.sizes {
+                Sizes::Fixed(blocks) => blocks,
+                Sizes::Uniform(least, most) => draw_between(&mut draw, least, most),
+            };
+            placement.draw(self.copies, &mut draw, &mut set);
+            for &server in &set {
+                batch.replica(&servers[server as usize])?;
+            }
+            batch.end_request(&clients[client as usize], blocks)?;
+        }
+        Ok(batch.finish())
+    }
+
+    fn validate(&self) -> Result<(), WorkloadError> {
+        let counts = [(self.n_clients, "client"), (self.n_servers, "server"), (self.copies, "copy")];
+        if let Some((_, what)) = counts.into_iter().find(|&(n, _)| n == 0) {
+            return Err(WorkloadError::None(what));
+        }
+        let n_servers = self.n_servers;
+        if self.copies > n_servers {
+            return Err(WorkloadError::TooManyCopies { copies: self.copies, n_servers });
+        }
+        match self.law {
+            Law::Geometric { ratio, .. } | Law::FirstHot { ratio } if !(ratio > 0.0 && ratio <= 1.0) => {
+                return Err(WorkloadError::Ratio(ratio));
+            }
+            Law::Geometric { hot_spots: 0, .. } => return Err(WorkloadError::None("hot spot")),
+            Law::Geometric { hot_spots, .. } if hot_spots > n_servers => {
+                return Err(WorkloadError::HotSpots { hot_spots, n_servers });
+            }
+            _ => {}
+        }
+        match self.sizes {
+            Sizes::Uniform(least, most) if least > most => Err(WorkloadError::Sizes(least, most)),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn draw_between(draw: &mut dyn Draw, least: u64, most: u64) -> u64 {
+    let span = most - least;
+    match u32::try_from(span + 1) {
+        Ok(n) => least + u64::from(draw.below(n)),
+        Err(_) => least + ((draw.unit() * (span as f64 + 1.0)) as u64).min(span),
+    }
+}
+
+/// The shares of the servers as running sums, one law for the first copy and one for the others.
+struct Placement {
+    first: Vec<f64>,
+    others: Vec<f64>,
+    chain: bool,
+}
+
+impl Placement {
+    fn new(law: Law, n_servers: u32) -> Self {
+        let uniform = || running_sums((0..n_servers).map(|_| 1.0));
+        let (first, others) = match law {
+            Law::Uniform | Law::Chain => (uniform(), None),
+            Law::Geometric { ratio, hot_spots } => {
+                (running_sums(geometric(n_servers, ratio, hot_spots)), None)
+            }
+            Law::Zipf => (running_sums((0..n_servers).map(|j| 1.0 / f64::from(j + 1))), None),
+            Law::FirstHot { ratio } => (running_sums(geometric(n_servers, ratio, 1)), Some(uniform())),
+        };
+        let others = others.unwrap_or_else(|| first.clone());
+        Self { first, others, chain: law == Law::Chain }
+    }
+
+    /// Draws distinct servers into `set`.
+    fn draw(&self, copies: u32, draw: &mut dyn Draw, set: &mut Vec<u32>) {
+        set.clear();
+        let n_servers = self.first.len() as u32;
+        if self.chain {
+            let starts = n_servers - copies + 1;
+            let hot = (starts / 10).max(1);
+            let is_hot = draw.below(2) == 0;
+            let start = draw.below(if is_hot { hot } else { starts });
+            set.extend(start..start + copies);
+            return;
+        }
+        for k in 0..copies {
+            let sums = if k == 0 { &self.first } else { &self.others };
+            set.push(draw_new(sums, draw, set));
+        }
+    }
+}
+
+/// A server that is not in `set`, by the shares of those left.
+fn draw_new(sums: &[f64], draw: &mut dyn Draw, set: &[u32]) -> u32 {
+    const TRIES: usize = 32;
+    let total = sums[sums.len() - 1];
+    for _ in 0..TRIES {
+        let mark = draw.unit() * total;
+        let server = sums.partition_point(|&sum| sum <= mark).min(sums.len() - 1) as u32;
+        if !set.contains(&server) {
+            return server;
+        }
+    }
+    // Nearly all of the mass is taken: the same law, by going through what is left.
+    let left = || (0..sums.len() as u32).filter(|s| !set.contains(s));
+    let share = |s: u32| sums[s as usize] - if s == 0 { 0.0 } else { sums[s as usize - 1] };
+    let mut mark = draw.unit() * left().map(share).sum::<f64>();
+    let drawn = left().find(|&s| {
+        mark -= share(s);
+        mark < 0.0
+    });
+    drawn.or_else(|| left().next()).unwrap_or(0)
+}
+
+fn geometric(n_servers: u32, ratio: f64, hot_spots: u32) -> impl Iterator<Item = f64> {
+    (0..hot_spots).flat_map(move |spot| {
+        let edge = |k: u32| (u64::from(n_servers) * u64::from(k) / u64::from(hot_spots)) as u32;
+        let n = edge(spot + 1) - edge(spot);
+        let powers = || std::iter::successors(Some(1.0), move |p| Some(p * ratio)).take(n as usize);
+        let sum: f64 = powers().sum();
+        powers().map(move |p| p / sum)
+    })
+}
+
+fn running_sums(shares: impl Iterator<Item = f64>) -> Vec<f64> {
+    shares
+        .scan(0.0, |sum, share| {
+            *sum += share;
+            Some(*sum)
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn workload(law: Law) -> Workload {
+        Workload {
+            n_requests: 4000,
+            n_clients: 8,
+            n_servers: 16,
+            copies: 2,
+            law,
+            sizes: Sizes::Fixed(1),
+            clients: Clients::Drawn,
+            seed: 1,
+        }
+    }
+
+    /// How many requests have their first copy at each server.
+    fn first_copies(workload: &Workload) -> Vec<u32> {
+        let batch = workload.generate().expect("valid");
+        let mut counts = vec![0; workload.n_servers as usize];
+        for set in batch.replicas().iter() {
+            let name = batch.servers().name(set[0].0);
+            counts[name[1..].parse::<usize>().expect("a number")] += 1;
+        }
+        counts
+    }
+
+    /// Paper 000 §4: with r = 0.25 and 16 servers almost 75 % of the requests go to one server.
+    #[test]
+    fn geometric_hot_spots_have_the_papers_share() {
+        let one = first_copies(&workload(Law::Geometric { ratio: 0.25, hot_spots: 1 }));
+        assert!((2900..3100).contains(&one[0]), "{one:?}");
+        let two = first_copies(&workload(Law::Geometric { ratio: 0.25, hot_spots: 2 }));
+        assert!((1400..1600).contains(&two[0]) && (1400..1600).contains(&two[8]), "{two:?}");
+    }
+
+    #[test]
+    fn every_law_draws_distinct_copies_even_when_the_mass_is_gone() {
+        let laws = [
+            Law::Uniform,
+            Law::Geometric { ratio: 0.001, hot_spots: 1 },
+            Law::Zipf,
+            Law::FirstHot { ratio: 0.25 },
+            Law::Chain,
+        ];
+        for law in laws {
+            for copies in [1, 3, 16] {
+                let workload = Workload { copies, n_requests: 50, ..workload(law) };
+                let batch = workload.generate().expect("distinct copies");
+                assert!(batch.replicas().iter().all(|set| set.len() == copies as usize));
+            }
+        }
+    }
+
+    #[test]
+    fn impossible_workloads_are_refused() {
+        let base = workload(Law::Uniform);
+        let wrong = [
+            Workload { copies: 17, ..base.clone() },
+            Workload { n_clients: 0, ..base.clone() },
+            Workload { sizes: Sizes::Uniform(2, 1), ..base.clone() },
+            Workload { sizes: Sizes::Fixed(u64::MAX), ..base.clone() },
+            workload(Law::Geometric { ratio: f64::NAN, hot_spots: 1 }),
+            workload(Law::Geometric { ratio: 0.5, hot_spots: 17 }),
+        ];
+        assert!(wrong.iter().all(|w| w.generate().is_err()));
+    }
+
+    #[test]
+    fn wide_ranges_of_sizes_are_drawn_within_them() {
+        let sizes = Sizes::Uniform(u64::MAX / 8000, u64::MAX / 4000);
+        let batch = Workload { sizes, ..workload(Law::Uniform) }.generate().expect("fits");
+        assert!((0..4000).all(|i| (u64::MAX / 8000..=u64::MAX / 4000).contains(&batch.blocks(i))));
+    }
+}
