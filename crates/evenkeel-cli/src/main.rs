@@ -1,3 +1,25 @@
-//! The command line.
+//! The command `evenkeel`.
 
-fn main() {}
+use std::process::ExitCode;
+
+use clap::Parser;
+use evenkeel_cli::cli::Cli;
+use evenkeel_cli::commands::{self, Outcome};
+
+fn main() -> ExitCode {
+    match commands::run(Cli::parse()) {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Failed) => ExitCode::from(1),
+        // Whoever read our output has seen enough.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    let io = error.chain().find_map(|cause| cause.downcast_ref::<std::io::Error>());
+    io.is_some_and(|io| io.kind() == std::io::ErrorKind::BrokenPipe)
+}

@@ -28,7 +28,7 @@ pub struct Choice {
 
 impl Choice {
     /// Each part of each request, by ascending request.
-    pub fn parts<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = Part> + 'a {
+    pub fn parts<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = Part> + Clone + 'a {
         let mut split_off = self.split_off.as_slice();
         self.servers.iter().enumerate().flat_map(move |(i, &server)| {
             let n = split_off.iter().take_while(|p| p.request as usize == i).count();

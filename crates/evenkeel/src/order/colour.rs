@@ -5,7 +5,7 @@
 //! Parts of one common size are coloured as one edge each; parts of many sizes are ordered by preemptive open shop,
 //! whose cost does not grow with bytes, and which may interrupt a transfer and resume it later.
 
-use crate::graph::colouring::{self, Edges};
+use crate::graph::colouring;
 use crate::graph::open_shop::{self, Cell};
 use crate::model::{Batch, Choice, Part, Schedule, Transfer};
 
@@ -21,14 +21,11 @@ pub fn order(batch: &Batch, choice: &Choice) -> Schedule {
 
 /// All parts have `size` blocks, or none at all.
 fn order_equal(batch: &Batch, choice: &Choice, size: u64) -> Schedule {
-    let (left, right): (Vec<u32>, Vec<u32>) = choice
+    let edges = choice
         .parts(batch)
         .filter(|part| part.blocks > 0)
-        .map(|part| (batch.client(part.request as usize).0, part.server.0))
-        .unzip();
-    let edges = Edges { left: &left, right: &right, n_left: batch.n_clients(), n_right: batch.n_servers() };
-    let colours = colouring::colour(edges);
-    drop((left, right));
+        .map(|part| (batch.client(part.request as usize).0, part.server.0));
+    let colours = colouring::colour(edges, batch.n_clients(), batch.n_servers());
     let length = colours.iter().max().map_or(0, |&c| (u64::from(c) + 1) * size);
     let mut colours = colours.into_iter();
     let transfers = choice.parts(batch).map(|Part { request, server, blocks }| {

@@ -7,7 +7,7 @@
 //! to left node p / d and only the right end has to be stored. That is the end before merging, so that graphs of
 //! small degree can be left to Kempe chains, which then have the slack of the single nodes.
 
-use super::{Edges, kempe};
+use super::{Edges, Graph, kempe};
 use crate::draw::{Draw, Seeded};
 
 const NONE: u32 = u32::MAX;
@@ -31,19 +31,15 @@ struct Regular {
     n: usize,
 }
 
-/// Colours the edges with `max_degree` colours. Graphs of at most `leaf_degree` are left to Kempe chains.
-pub(super) fn colour(
-    edges: Edges<'_>,
-    degrees: (&[u32], &[u32]),
-    max_degree: u32,
-    leaf_degree: u32,
-) -> Vec<u32> {
-    let Regular { mut grouped, merged, n } = regular(edges, degrees, max_degree);
+/// Colours the edges with as many colours as the largest degree. What is left of at most `leaf_degree` goes to
+/// Kempe chains.
+pub(super) fn colour(graph: &Graph<impl Edges>, leaf_degree: u32) -> Vec<u32> {
+    let Regular { mut grouped, merged, n } = regular(graph);
     let mut spare = vec![Half { right: 0, edge: NONE }; grouped.len()];
     let mut splitter = Splitter {
-        colours: vec![0; edges.left.len()],
+        colours: vec![0; graph.n_edges],
         n,
-        n_right: edges.n_right,
+        n_right: graph.right_degrees.len(),
         merged,
         leaf_degree,
         last_seen: vec![NONE; n],
@@ -56,25 +52,26 @@ pub(super) fn colour(
         leaf: Vec::new(),
         leaf_edges: Vec::new(),
     };
-    splitter.split(&mut grouped, &mut spare, max_degree, 0);
+    splitter.split(&mut grouped, &mut spare, graph.max_degree, 0);
     splitter.colours
 }
 
-/// The edges by left node, after merging nodes and adding dummies so that each node has `degree` of them.
-fn regular(edges: Edges<'_>, degrees: (&[u32], &[u32]), degree: u32) -> Regular {
-    let (left_of, left_sum) = merge(degrees.0, degree);
-    let (mut merged, mut right_sum) = merge(degrees.1, degree);
+/// The edges by left node, after merging nodes and adding dummies so that each node has the same degree.
+fn regular(graph: &Graph<impl Edges>) -> Regular {
+    let (left_of, left_sum) = merge(&graph.left_degrees, graph.max_degree);
+    let (mut merged, mut right_sum) = merge(&graph.right_degrees, graph.max_degree);
     let n = left_sum.len().max(right_sum.len());
     right_sum.resize(n, 0);
     merged.extend(0..n as u32);
-    let degree = degree as usize;
+    let degree = graph.max_degree as usize;
     let mut grouped = vec![Half { right: 0, edge: NONE }; n * degree];
     let mut fill: Vec<usize> = (0..n).map(|u| u * degree).collect();
-    for (edge, (&u, &right)) in (0..).zip(edges.left.iter().zip(edges.right)) {
+    for (edge, (u, right)) in (0..).zip(graph.edges.clone()) {
         let place = &mut fill[left_of[u as usize] as usize];
         grouped[*place] = Half { right, edge };
         *place += 1;
     }
+    let n_right = graph.right_degrees.len();
     let mut v = 0;
     for (u, &filled) in fill.iter().enumerate() {
         for place in &mut grouped[filled..(u + 1) * degree] {
@@ -82,7 +79,7 @@ fn regular(edges: Edges<'_>, degrees: (&[u32], &[u32]), degree: u32) -> Regular 
                 v += 1;
             }
             right_sum[v] += 1;
-            place.right = (edges.n_right + v) as u32;
+            place.right = (n_right + v) as u32;
         }
     }
     Regular { grouped, merged, n }

@@ -1,0 +1,272 @@
+//! The arguments of each command. The help texts teach by example.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// Plan parallel I/O over replicated storage: which replica serves each request, and when, so that the job ends
+/// as early as can be proved possible.
+#[derive(Debug, Parser)]
+#[command(
+    name = "evenkeel",
+    version,
+    max_term_width = 100,
+    after_help = "\
+Start here:
+  evenkeel demo                            a hot spot, planned three ways, side by side
+  evenkeel generate --out batch.csv        a batch to try things on
+  evenkeel plan batch.csv --out plan.csv   the shortest plan, with its proof
+  evenkeel check batch.csv plan.csv        verify it from scratch
+
+A batch is a CSV file with one row a request: who wants how much, and which servers hold a copy.
+  client,bytes,replicas
+  c0,1,s0|s3|s7
+
+Exit status: 0 done, 1 a check failed, 2 wrong usage or input."
+)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// What the command can do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Choose a replica and a slot for every request
+    Plan(PlanArgs),
+    /// Verify a plan, and the proof in its summary, from scratch
+    Check(CheckArgs),
+    /// How good is a plan or a policy: its length divided by what is provably possible
+    Score(ScoreArgs),
+    /// Draw a batch to try things on
+    Generate(GenerateArgs),
+    /// A hot spot, planned by several policies, side by side
+    Demo(DemoArgs),
+    /// Print the completions for a shell
+    #[command(after_help = "Example:\n  evenkeel completions bash > /etc/bash_completion.d/evenkeel")]
+    Completions {
+        /// The shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page, of evenkeel or of one of its commands
+    #[command(after_help = "Example:\n  evenkeel man plan | man -l -")]
+    Man {
+        /// The command; without it the overview.
+        command: Option<String>,
+    },
+}
+
+/// Where the batch comes from.
+#[derive(Debug, Args)]
+pub struct BatchArgs {
+    /// The batch, CSV or JSON; `-` is standard input
+    pub batch: PathBuf,
+    /// What is known of the servers, as CSV: server,speed,slots,backlog,host,…; must name every server
+    #[arg(long, value_name = "FILE")]
+    pub servers: Option<PathBuf>,
+    /// What is known of the clients, as CSV: client,slots,host; must name every client
+    #[arg(long, value_name = "FILE")]
+    pub clients: Option<PathBuf>,
+    /// Bytes in a block; sizes are rounded up to whole blocks
+    #[arg(long, value_name = "BYTES", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub block: u64,
+}
+
+/// What the choice of replicas is to be best at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Objective {
+    /// The shortest schedule (without an order: the least maximum load)
+    Max,
+    /// The least maximum and the least mean response time at once
+    Mean,
+}
+
+/// Which plan.
+#[derive(Debug, Args)]
+pub struct PolicyArgs {
+    /// How replicas are chosen: optimal (or ap), first, random
+    #[arg(long, value_name = "NAME", default_value = "optimal")]
+    pub policy: String,
+    /// How transfers are ordered: colour
+    #[arg(long, value_name = "NAME", default_value = "colour")]
+    pub order: String,
+    /// Only choose replicas, do not order the transfers
+    #[arg(long)]
+    pub no_order: bool,
+    /// What the choice is to be best at
+    #[arg(long, value_enum, default_value_t = Objective::Max)]
+    pub objective: Objective,
+    /// Seed of whatever is drawn
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+}
+
+/// Arguments of `plan`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel plan batch.csv --out plan.csv
+  evenkeel plan batch.json --block 1048576 --json > summary.json
+  zcat batch.csv.gz | evenkeel plan - --no-order --out -
+
+The plan has one row a transfer: request,client,server,start,blocks. A request is its row in the batch, from 0; if
+it is split between replicas, or interrupted and resumed, it has several rows. The summary tells the length, the
+lower bound that no plan beats, and what forces it. With --out - the plan goes to standard output and the summary
+to standard error.")]
+pub struct PlanArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub input: BatchArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub policy: PolicyArgs,
+    /// Where to write the plan; `-` is standard output
+    #[arg(long, value_name = "PLAN.csv")]
+    pub out: Option<PathBuf>,
+    /// Print the summary as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `check`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel plan batch.csv --out plan.csv --json > summary.json
+  evenkeel check batch.csv plan.csv --summary summary.json
+
+Checked: every request is fully served, only by servers that hold a replica, no client and no server has two
+transfers at once. With --summary also: the plan is the one summarised, its figures are right, and the bottleneck
+proves the bound. Exit status 1 if the plan is wrong, 2 if it is of another batch.")]
+pub struct CheckArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub input: BatchArgs,
+    /// The plan to verify; `-` is standard input
+    pub plan: PathBuf,
+    /// The summary that `plan --json` printed
+    #[arg(long, value_name = "FILE")]
+    pub summary: Option<PathBuf>,
+    /// The plan has no order: check the choice of replicas only
+    #[arg(long)]
+    pub no_order: bool,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `score`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel score batch.csv --policy first     how far from the optimum is today's default
+  evenkeel score batch.csv plan.csv           the same of a given plan
+
+1.0 is perfect: nothing can be shorter. 2.0 means that half of the time is lost.")]
+pub struct ScoreArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub input: BatchArgs,
+    /// The plan to score; without it, the plan that --policy makes
+    pub plan: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub policy: PolicyArgs,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How copies are spread over the servers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LawName {
+    /// Every server alike
+    Uniform,
+    /// A hot spot: server j with probability proportional to ratio^j
+    Geometric,
+    /// Server j with probability proportional to 1/(j+1)
+    Zipf,
+    /// The first copy geometric, the others uniform, as on HDFS
+    FirstHot,
+    /// Copies on neighbours, half of the requests in the first tenth: few replica sets
+    Chain,
+}
+
+/// The format of a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum BatchFormat {
+    /// One row a request
+    Csv,
+    /// One object
+    Json,
+}
+
+/// Arguments of `generate`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel generate --out batch.csv
+  evenkeel generate --requests 1000000 --clients 256 --servers 1000 --copies 3 --out batch.csv
+  evenkeel generate --law geometric --ratio 0.5 --hot-spots 2 --bytes 4194304..67108864 | evenkeel plan -")]
+pub struct GenerateArgs {
+    /// Number of requests
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub requests: u32,
+    /// Number of clients
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub clients: u32,
+    /// Number of servers
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    pub servers: u32,
+    /// Copies of each request's data
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub copies: u32,
+    /// How the copies are spread
+    #[arg(long, value_enum, default_value_t = LawName::Uniform)]
+    pub law: LawName,
+    /// Ratio of a geometric hot spot, above 0 and at most 1 [default: 1 - 10/servers]
+    #[arg(long, value_name = "R")]
+    pub ratio: Option<f64>,
+    /// Number of geometric hot spots
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub hot_spots: u32,
+    /// Size of a request, fixed or drawn from a range: 4096 or 1..64
+    #[arg(long, value_name = "N|A..B", default_value = "1")]
+    pub bytes: String,
+    /// Clients ask in turn, so that all have the same number of requests
+    #[arg(long)]
+    pub in_turn: bool,
+    /// The same seed draws the same batch on every machine
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// CSV or JSON
+    #[arg(long, value_enum, default_value_t = BatchFormat::Csv)]
+    pub format: BatchFormat,
+    /// Where to write the batch; `-` is standard output
+    #[arg(long, value_name = "FILE", default_value = "-")]
+    pub out: PathBuf,
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Number of requests
+    #[arg(long, value_name = "N", default_value_t = 4000)]
+    pub requests: u32,
+    /// Number of clients
+    #[arg(long, value_name = "N", default_value_t = 64)]
+    pub clients: u32,
+    /// Number of servers
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub servers: u32,
+    /// Copies of each request's data
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub copies: u32,
+    /// Draws another batch
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Print the figures as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,54 @@
+//! `evenkeel generate`: draw a batch to try things on.
+
+use anyhow::{Context, Result, anyhow};
+use evenkeel::workload::{Clients, Law, Sizes, Workload};
+
+use super::Outcome;
+use crate::cli::{BatchFormat, GenerateArgs, LawName};
+use crate::formats;
+use crate::output::Output;
+
+pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
+    let ratio = args.ratio.unwrap_or_else(|| gentle_ratio(args.servers));
+    let workload = Workload {
+        n_requests: args.requests,
+        n_clients: args.clients,
+        n_servers: args.servers,
+        copies: args.copies,
+        law: match args.law {
+            LawName::Uniform => Law::Uniform,
+            LawName::Geometric => Law::Geometric { ratio, hot_spots: args.hot_spots },
+            LawName::Zipf => Law::Zipf,
+            LawName::FirstHot => Law::FirstHot { ratio },
+            LawName::Chain => Law::Chain,
+        },
+        sizes: parse_sizes(&args.bytes)?,
+        clients: if args.in_turn { Clients::InTurn } else { Clients::Drawn },
+        seed: args.seed,
+    };
+    let mut out = Output::open(&args.out)?;
+    let batch = workload.generate()?;
+    match args.format {
+        BatchFormat::Csv => formats::write_batch_csv(&batch, &mut out),
+        BatchFormat::Json => formats::write_batch_json(&batch, &mut out),
+    }
+    .context("cannot write the batch")?;
+    out.finish()?;
+    Ok(Outcome::Done)
+}
+
+/// A hot spot that still spreads over some servers, however many there are.
+pub(super) fn gentle_ratio(n_servers: u32) -> f64 {
+    if n_servers > 20 { 1.0 - 10.0 / f64::from(n_servers) } else { 0.5 }
+}
+
+fn parse_sizes(text: &str) -> Result<Sizes> {
+    let number = |text: &str| {
+        text.parse::<u64>()
+            .map_err(|_| anyhow!("--bytes {text}: write a whole number, or a range such as 1..64"))
+    };
+    match text.split_once("..") {
+        Some((least, most)) => Ok(Sizes::Uniform(number(least)?, number(most)?)),
+        None => Ok(Sizes::Fixed(number(text)?)),
+    }
+}

@@ -1,0 +1,131 @@
+//! `evenkeel plan`: choose a replica and a slot for every request.
+
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::Instant;
+
+use anyhow::{Context, Result};
+use evenkeel::bound::Bound;
+use evenkeel::check::Subject;
+use evenkeel::model::{Batch, Choice, Schedule, Transfer};
+use evenkeel::order;
+
+use super::{Outcome, Task, in_words, require_equal_nodes, verified};
+use crate::cli::PlanArgs;
+use crate::formats::{self, Bottleneck, Seconds, Summary};
+use crate::output::Output;
+use crate::text::{count, counted, table};
+
+pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
+    let task = Task::new(&args.policy)?;
+    let out = args.out.as_deref().map(Output::open).transpose()?;
+    let mut seconds = Seconds::default();
+
+    let start = Instant::now();
+    let input = formats::read_input(&args.input)?;
+    require_equal_nodes(&input)?;
+    let batch = input.batch;
+    seconds.read = start.elapsed().as_secs_f64();
+
+    let start = Instant::now();
+    let (choice, bound) = task.select(&batch);
+    seconds.select = start.elapsed().as_secs_f64();
+    let bound = task.bound(&batch, bound);
+
+    let start = Instant::now();
+    let max_load = choice.loads(&batch).into_iter().max().unwrap_or(0);
+    let schedule = match task.order {
+        Some(_) => order::colour::order(&batch, &choice),
+        None => unordered(&batch, &choice),
+    };
+    drop(choice);
+    seconds.order = start.elapsed().as_secs_f64();
+
+    let start = Instant::now();
+    if let Some(mut out) = out {
+        formats::write_plan(&batch, schedule.transfers.iter().copied(), &mut out)
+            .context("cannot write the plan")?;
+        out.finish()?;
+    }
+    seconds.write = start.elapsed().as_secs_f64();
+
+    let summary = summarise(&task, args, &batch, &schedule, max_load, &bound, seconds)?;
+    let to_stderr = args.out.as_deref() == Some(Path::new("-"));
+    let mut stream: Box<dyn Write> = if to_stderr { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
+    if args.json {
+        writeln!(stream, "{}", serde_json::to_string(&summary)?)?;
+    } else {
+        write!(stream, "{}", for_people(&summary))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// The choice as transfers that all start at 0.
+pub(super) fn unordered(batch: &Batch, choice: &Choice) -> Schedule {
+    let transfers = choice.parts(batch).map(|part| Transfer {
+        request: part.request,
+        server: part.server,
+        start: 0,
+        blocks: part.blocks,
+    });
+    Schedule { transfers: transfers.collect(), length: 0 }
+}
+
+fn summarise(
+    task: &Task,
+    args: &PlanArgs,
+    batch: &Batch,
+    schedule: &Schedule,
+    max_load: u64,
+    bound: &Bound,
+    seconds: Seconds,
+) -> Result<Summary> {
+    let forced = verified(batch, bound, task.subject())?;
+    let length = task.order.map(|_| schedule.length);
+    let plan_fingerprint = Transfer::fingerprint(schedule.transfers.iter().copied());
+    Ok(Summary {
+        format: 1,
+        policy: task.policy.name.to_owned(),
+        order: task.order.map(str::to_owned),
+        seed: task.seed,
+        block: args.input.block,
+        requests: batch.n_requests() as u64,
+        clients: batch.n_clients() as u64,
+        servers: batch.n_servers() as u64,
+        length,
+        max_load,
+        lower_bound: bound.value,
+        optimal: length.unwrap_or(max_load) == bound.value,
+        bottleneck: Bottleneck::new(batch, &bound.proof, forced),
+        batch_fingerprint: format!("{:016x}", batch.fingerprint()),
+        plan_fingerprint: format!("{plan_fingerprint:016x}"),
+        seconds,
+    })
+}
+
+fn for_people(summary: &Summary) -> String {
+    let subject = if summary.length.is_some() { Subject::Length } else { Subject::MaxLoad };
+    let (what, value) = match subject {
+        Subject::Length => ("length", counted(summary.length.unwrap_or(0), "slot")),
+        Subject::MaxLoad => ("max load", counted(summary.max_load, "block")),
+    };
+    let achieved = summary.length.unwrap_or(summary.max_load);
+    let verdict = if summary.optimal {
+        "yes, proved".to_owned()
+    } else {
+        format!("no, {:.2} times the bound", super::ratio(achieved, summary.lower_bound))
+    };
+    let mut rows = vec![
+        ["requests".to_owned(), count(summary.requests)],
+        ["clients, servers".to_owned(), format!("{}, {}", count(summary.clients), count(summary.servers))],
+        ["policy".to_owned(), summary.policy.clone()],
+        [what.to_owned(), value],
+    ];
+    if subject == Subject::Length {
+        rows.push(["max load".to_owned(), counted(summary.max_load, "block")]);
+    }
+    rows.push(["lower bound".to_owned(), count(summary.lower_bound)]);
+    rows.push(["optimal".to_owned(), verdict]);
+    let rows: Vec<Vec<String>> = rows.into_iter().map(Vec::from).collect();
+    format!("{}  because {}\n", table(&rows), in_words(&summary.bottleneck, summary.servers))
+}

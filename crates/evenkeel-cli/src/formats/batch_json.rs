@@ -1,0 +1,216 @@
+//! The batch as JSON: `{"servers":[…],"clients":[…],"requests":[{"client":…,"bytes":…,"replicas":[…]}]}`.
+//!
+//! Requests go into the batch one by one as they are read.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::{self, BufRead, Read, Write};
+
+use evenkeel::model::{Batch, BatchBuilder, NameTable};
+use serde::Deserialize;
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde_json::json;
+
+use super::{Declared, InputError, skip_bom};
+
+/// A name longer than this is none.
+const MAX_STRING_BYTES: u64 = 1 << 20;
+
+/// Reads a batch; sizes are rounded up to blocks of `block` bytes.
+pub fn read_batch_json(
+    mut reader: impl BufRead,
+    file: &str,
+    block: u64,
+    declared: Declared,
+) -> Result<Batch, InputError> {
+    skip_bom(&mut reader).map_err(|e| InputError::new(file, None, format!("cannot read it: {e}")))?;
+    let mut batch = declared.builder();
+    let limited = LimitedStrings { inner: reader, state: State::Outside };
+    let mut json = serde_json::Deserializer::from_reader(limited);
+    let read = BatchSeed { batch: &mut batch, block }.deserialize(&mut json).and_then(|()| json.end());
+    read.map_err(|e| InputError::new(file, e.line() as u64, without_place(&e)))?;
+    Ok(batch.finish())
+}
+
+/// The message without the line, which the error has already.
+fn without_place(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
+    if error.is_eof() {
+        return format!("{message}: the file is cut off; write a complete JSON object");
+    }
+    format!("{message} (column {})", error.column())
+}
+
+struct BatchSeed<'a> {
+    batch: &'a mut BatchBuilder,
+    block: u64,
+}
+
+impl<'de> DeserializeSeed<'de> for BatchSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for BatchSeed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object with `requests`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self { batch, block } = self;
+        let mut has_requests = false;
+        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+            match &*key {
+                "requests" if has_requests => return Err(A::Error::duplicate_field("requests")),
+                "requests" => {
+                    map.next_value_seed(RequestsSeed { batch: &mut *batch, block })?;
+                    has_requests = true;
+                }
+                "servers" => {
+                    let names = distinct_names::<A>(&map.next_value::<Vec<String>>()?, "server")?;
+                    batch.declare_servers(names).map_err(A::Error::custom)?;
+                }
+                "clients" => {
+                    let names = distinct_names::<A>(&map.next_value::<Vec<String>>()?, "client")?;
+                    batch.declare_clients(names).map_err(A::Error::custom)?;
+                }
+                "format" => {
+                    let format: u64 = map.next_value()?;
+                    if format != 1 {
+                        return Err(A::Error::custom(format!("format {format} is not known; write 1")));
+                    }
+                }
+                _ => {
+                    map.next_value::<IgnoredAny>()?;
+                    return Err(A::Error::unknown_field(&key, &["servers", "clients", "requests"]));
+                }
+            }
+        }
+        if has_requests { Ok(()) } else { Err(A::Error::missing_field("requests")) }
+    }
+}
+
+fn distinct_names<'de, A: MapAccess<'de>>(names: &[String], kind: &str) -> Result<NameTable, A::Error> {
+    let mut table = NameTable::new();
+    for name in names {
+        if name.is_empty() {
+            return Err(A::Error::custom(format!("a {kind} has an empty name")));
+        }
+        if table.find(name).is_some() {
+            return Err(A::Error::custom(format!("{kind} `{name}` is there twice; keep one of them")));
+        }
+        table.intern(name);
+    }
+    Ok(table)
+}
+
+struct RequestsSeed<'a> {
+    batch: &'a mut BatchBuilder,
+    block: u64,
+}
+
+impl<'de> DeserializeSeed<'de> for RequestsSeed<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
+
+/// A request as it stands in the file.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Request {
+    client: String,
+    #[serde(default = "one")]
+    bytes: u64,
+    replicas: Vec<String>,
+    #[serde(default, rename = "chunk")]
+    _chunk: Option<String>,
+    #[serde(default, rename = "job")]
+    _job: Option<String>,
+    #[serde(default, rename = "arrival")]
+    _arrival: Option<u64>,
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl<'de> Visitor<'de> for RequestsSeed<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of requests")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut requests: A) -> Result<(), A::Error> {
+        while let Some(request) = requests.next_element::<Request>()? {
+            for replica in &request.replicas {
+                if replica.contains('|') {
+                    let message = format!("the name of server `{replica}` has a |, which separates replicas");
+                    return Err(A::Error::custom(message));
+                }
+                self.batch.replica(replica).map_err(A::Error::custom)?;
+            }
+            let blocks = request.bytes.div_ceil(self.block);
+            self.batch.end_request(&request.client, blocks).map_err(A::Error::custom)?;
+        }
+        Ok(())
+    }
+}
+
+/// Refuses to read on within a string that has no end.
+struct LimitedStrings<R> {
+    inner: R,
+    state: State,
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Outside,
+    /// In a string of so many bytes so far.
+    Inside(u64),
+    /// The same, after a backslash.
+    Escaped(u64),
+}
+
+impl<R: Read> Read for LimitedStrings<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let n = self.inner.read(buffer)?;
+        for byte in &buffer[..n] {
+            self.state = match (self.state, byte) {
+                (State::Outside, b'"') => State::Inside(0),
+                (State::Outside, _) | (State::Inside(_), b'"') => State::Outside,
+                (State::Inside(len), b'\\') => State::Escaped(len + 1),
+                (State::Inside(len) | State::Escaped(len), _) => State::Inside(len + 1),
+            };
+            if let State::Inside(len) = self.state
+                && len > MAX_STRING_BYTES
+            {
+                return Err(io::Error::other("a name is longer than 1 MiB; is a quote not closed?"));
+            }
+        }
+        Ok(n)
+    }
+}
+
+/// Writes a batch, sizes in blocks.
+pub fn write_batch_json(batch: &Batch, mut out: impl Write) -> io::Result<()> {
+    let names = |table: &NameTable| json!(table.iter().collect::<Vec<_>>());
+    writeln!(out, "{{\"format\":1,\"servers\":{},", names(batch.servers()))?;
+    write!(out, "\"clients\":{},\n\"requests\":[", names(batch.clients()))?;
+    for (i, set) in batch.replicas().iter().enumerate() {
+        let replicas: Vec<&str> = set.iter().map(|server| batch.servers().name(server.0)).collect();
+        let client = batch.clients().name(batch.client(i).0);
+        let request = json!({"client": client, "bytes": batch.blocks(i), "replicas": replicas});
+        write!(out, "{}\n{request}", if i == 0 { "" } else { "," })?;
+    }
+    writeln!(out, "\n]}}")
+}

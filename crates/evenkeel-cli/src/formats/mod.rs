@@ -1,0 +1,163 @@
+//! The fixed formats: batches, servers, clients, plans and summaries.
+//!
+//! Every reader takes any [`Read`], refuses what is wrong with an [`InputError`] that names the place and the
+//! remedy, and never holds more than one record beside what it keeps.
+
+mod batch_csv;
+mod batch_json;
+mod nodes;
+mod numbers;
+mod plan;
+mod summary;
+mod table;
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use evenkeel::model::{Batch, BatchBuilder, Client, NameTable, Server};
+use indicatif::{ProgressBar, ProgressStyle};
+
+pub use batch_csv::{read_batch_csv, write_batch_csv};
+pub use batch_json::{read_batch_json, write_batch_json};
+pub use nodes::{read_clients, read_servers};
+pub use plan::{read_plan, write_plan};
+pub use summary::{Bottleneck, Seconds, Summary, read_summary};
+
+/// What is wrong with an input, and where.
+#[derive(Debug, PartialEq, Eq)]
+pub struct InputError {
+    /// The file.
+    pub file: String,
+    /// The line, from 1, if it is about one.
+    pub line: Option<u64>,
+    /// What is wrong, and what to do.
+    pub message: String,
+}
+
+impl InputError {
+    pub(crate) fn new(file: &str, line: impl Into<Option<u64>>, message: impl fmt::Display) -> Self {
+        Self { file: file.to_owned(), line: line.into(), message: message.to_string() }
+    }
+}
+
+impl fmt::Display for InputError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.line {
+            Some(line) => write!(f, "{}:{line}: {}", self.file, self.message),
+            None => write!(f, "{}: {}", self.file, self.message),
+        }
+    }
+}
+
+impl std::error::Error for InputError {}
+
+/// An input that was opened, and its name for messages.
+pub(crate) struct Source {
+    pub(crate) name: String,
+    pub(crate) reader: Box<dyn BufRead>,
+}
+
+impl Source {
+    /// Opens `path`, with a progress bar if it is long and somebody watches; `-` is standard input.
+    pub(crate) fn open(path: &Path) -> Result<Self, InputError> {
+        if path == Path::new("-") {
+            let reader = Box::new(BufReader::with_capacity(BUFFER, io::stdin()));
+            return Ok(Self { name: "standard input".to_owned(), reader });
+        }
+        let name = path.display().to_string();
+        let cannot_read = |e: io::Error| InputError::new(&name, None, format!("cannot read it: {e}"));
+        let file = File::open(path).map_err(cannot_read)?;
+        let metadata = file.metadata().map_err(cannot_read)?;
+        if metadata.is_dir() {
+            return Err(InputError::new(&name, None, "is a folder; name a file"));
+        }
+        let reader: Box<dyn Read> = if metadata.len() > LONG_READ_BYTES {
+            Box::new(progress_bar(metadata.len(), &name).wrap_read(file))
+        } else {
+            Box::new(file)
+        };
+        Ok(Self { name, reader: Box::new(BufReader::with_capacity(BUFFER, reader)) })
+    }
+}
+
+const BUFFER: usize = 1 << 18;
+/// Reading less is over before a bar could be seen.
+const LONG_READ_BYTES: u64 = 32 << 20;
+
+/// Drawn on standard error, and only if that is a terminal.
+fn progress_bar(bytes: u64, name: &str) -> ProgressBar {
+    let bar = ProgressBar::new(bytes).with_message(format!("reading {name}"));
+    match ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}") {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+/// A batch with what is known of its servers and clients.
+#[derive(Debug)]
+pub struct Input {
+    /// The batch.
+    pub batch: Batch,
+    /// Its servers by id.
+    pub servers: Vec<Server>,
+    /// Its clients by id.
+    pub clients: Vec<Client>,
+}
+
+/// Reads a batch, CSV or JSON by its first character, and the files that describe its servers and clients.
+pub(crate) fn read_input(args: &crate::cli::BatchArgs) -> Result<Input, InputError> {
+    let servers = args.servers.as_deref().map(Source::open).transpose()?;
+    let servers = servers.map(|source| read_servers(source.reader, &source.name)).transpose()?;
+    let clients = args.clients.as_deref().map(Source::open).transpose()?;
+    let clients = clients.map(|source| read_clients(source.reader, &source.name)).transpose()?;
+    let declared = Declared {
+        servers: servers.as_ref().map(|(names, _)| names.clone()),
+        clients: clients.as_ref().map(|(names, _)| names.clone()),
+    };
+    let Source { name, mut reader } = Source::open(&args.batch)?;
+    let batch = if starts_as_json(&mut reader, &name)? {
+        read_batch_json(reader, &name, args.block, declared)?
+    } else {
+        read_batch_csv(reader, &name, args.block, declared)?
+    };
+    let servers = servers.map_or_else(|| vec![Server::default(); batch.n_servers()], |(_, s)| s);
+    let clients = clients.map_or_else(|| vec![Client::default(); batch.n_clients()], |(_, c)| c);
+    Ok(Input { batch, servers, clients })
+}
+
+/// Names that other files have fixed, with their order.
+#[derive(Debug, Default)]
+pub struct Declared {
+    /// All servers that a batch may name.
+    pub servers: Option<NameTable>,
+    /// All clients that a batch may name.
+    pub clients: Option<NameTable>,
+}
+
+impl Declared {
+    fn builder(self) -> BatchBuilder {
+        let mut builder = BatchBuilder::new();
+        // An empty builder names nobody, so nobody can be missing.
+        let _ = self.servers.map(|names| builder.declare_servers(names));
+        let _ = self.clients.map(|names| builder.declare_clients(names));
+        builder
+    }
+}
+
+fn starts_as_json(reader: &mut impl BufRead, name: &str) -> Result<bool, InputError> {
+    let start = reader.fill_buf().map_err(|e| InputError::new(name, None, format!("cannot read it: {e}")))?;
+    let start = start.strip_prefix(BOM).unwrap_or(start);
+    Ok(start.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{'))
+}
+
+/// The mark that some editors put before UTF-8.
+const BOM: &[u8] = b"\xEF\xBB\xBF";
+
+fn skip_bom(reader: &mut impl BufRead) -> io::Result<()> {
+    if reader.fill_buf()?.starts_with(BOM) {
+        reader.consume(BOM.len());
+    }
+    Ok(())
+}

@@ -1,0 +1,64 @@
+//! What is known of servers and clients: `server,speed,slots,backlog,…` and `client,slots,host`.
+
+use std::io::BufRead;
+
+use evenkeel::model::{Client, NameTable, Server};
+
+use super::table::Table;
+use super::{InputError, numbers};
+
+/// Reads a servers file: names in order, and what is known of each.
+pub fn read_servers(reader: impl BufRead, file: &str) -> Result<(NameTable, Vec<Server>), InputError> {
+    let optional = ["speed", "slots", "backlog", "host", "connections", "last_used"];
+    let mut table = Table::open(reader, file, &["server"], &optional)?;
+    let mut names = NameTable::new();
+    let mut servers = Vec::new();
+    while table.next()? {
+        add_name(&table, &mut names, "server")?;
+        let mut server = Server::default();
+        if let Some(text) = table.field(1)? {
+            server.speed = numbers::speed(text).map_err(|e| table.error(e))?;
+        }
+        if let Some(text) = table.field(2)? {
+            server.slots = numbers::slots(text).map_err(|e| table.error(e))?;
+        }
+        if let Some(text) = table.field(3)? {
+            server.backlog_bytes = numbers::whole(text, "backlog").map_err(|e| table.error(e))?;
+        }
+        for (column, what) in [(5, "number of connections"), (6, "time of last use")] {
+            if let Some(text) = table.field(column)? {
+                numbers::whole(text, what).map_err(|e| table.error(e))?;
+            }
+        }
+        servers.push(server);
+    }
+    Ok((names, servers))
+}
+
+/// Reads a clients file: names in order, and what is known of each.
+pub fn read_clients(reader: impl BufRead, file: &str) -> Result<(NameTable, Vec<Client>), InputError> {
+    let mut table = Table::open(reader, file, &["client"], &["slots", "host"])?;
+    let mut names = NameTable::new();
+    let mut clients = Vec::new();
+    while table.next()? {
+        add_name(&table, &mut names, "client")?;
+        let mut client = Client::default();
+        if let Some(text) = table.field(1)? {
+            client.slots = numbers::slots(text).map_err(|e| table.error(e))?;
+        }
+        clients.push(client);
+    }
+    Ok((names, clients))
+}
+
+fn add_name<R: BufRead>(table: &Table<R>, names: &mut NameTable, kind: &str) -> Result<(), InputError> {
+    let name = table.required(0)?;
+    if name.is_empty() {
+        return Err(table.error(format!("a {kind} has an empty name")));
+    }
+    if names.find(name).is_some() {
+        return Err(table.error(format!("{kind} `{name}` is there twice; keep one of them")));
+    }
+    names.intern(name);
+    Ok(())
+}

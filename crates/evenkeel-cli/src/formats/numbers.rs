@@ -1,0 +1,91 @@
+//! Numbers in text, with errors that say what is wrong with them.
+
+use evenkeel::model::Speed;
+
+/// A whole number of at most 64 bits.
+pub(super) fn whole(text: &str, what: &str) -> Result<u64, String> {
+    match text.parse() {
+        Ok(number) if !text.starts_with('+') => Ok(number),
+        _ => Err(why_not_whole(text, what)),
+    }
+}
+
+fn why_not_whole(text: &str, what: &str) -> String {
+    let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    if text.is_empty() {
+        format!("the {what} is missing; write a whole number")
+    } else if digits(text) {
+        format!("the {what} {text} does not fit in 64 bits")
+    } else if text.strip_prefix('-').is_some_and(digits) {
+        format!("the {what} {text} is negative; write a whole number from 0 on")
+    } else if text.parse::<f64>().is_ok() {
+        format!("the {what} `{text}` is not whole; write a whole number")
+    } else {
+        format!("the {what} `{text}` is not a number; write a whole number")
+    }
+}
+
+/// A number of transfers at once.
+pub(super) fn slots(text: &str) -> Result<u32, String> {
+    let slots = whole(text, "number of slots")?;
+    match u32::try_from(slots) {
+        Ok(0) => Err("0 slots serve nothing; write 1 or more".to_owned()),
+        Ok(slots) => Ok(slots),
+        Err(_) => Err(format!("{slots} slots are too many; write at most {}", u32::MAX)),
+    }
+}
+
+/// A decimal number above 0 with at most six decimals.
+pub(super) fn speed(text: &str) -> Result<Speed, String> {
+    let wrong = || {
+        format!(
+            "the speed `{text}` is not a decimal number above 0 with at most 6 decimals, such as 2 or 0.5"
+        )
+    };
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
+    let all_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    if !all_digits(whole) || !all_digits(decimals) || decimals.len() > 6 {
+        return Err(wrong());
+    }
+    let too_large = || format!("the speed {text} is too large; only the ratio of speeds matters");
+    let whole: u64 = whole.parse().map_err(|_| too_large())?;
+    let millionths: u64 = format!("{decimals:0<6}").parse().map_err(|_| wrong())?;
+    let millionths = whole.checked_mul(1_000_000).and_then(|w| w.checked_add(millionths));
+    Speed::from_millionths(millionths.ok_or_else(too_large)?).ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whole_numbers_and_what_is_wrong_with_others() {
+        assert_eq!(whole("18446744073709551615", "size"), Ok(u64::MAX));
+        for (text, complaint) in [
+            ("", "missing"),
+            ("-3", "negative"),
+            ("1.5", "not whole"),
+            ("1e3", "not whole"),
+            ("18446744073709551616", "64 bits"),
+            ("ten", "not a number"),
+            ("+1", "not whole"),
+            (" 1", "not a number"),
+        ] {
+            let error = whole(text, "size").unwrap_err();
+            assert!(error.contains(complaint), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn speeds_are_exact_or_refused() {
+        for (text, millionths) in [("1", 1_000_000), ("0.5", 500_000), ("0.000001", 1), ("10.25", 10_250_000)]
+        {
+            assert_eq!(speed(text).map(Speed::millionths), Ok(millionths), "{text}");
+        }
+        for text in
+            ["0", "0.0", "-1", "NaN", "inf", "1e3", "0.0000001", "1.", ".5", "", "99999999999999999999"]
+        {
+            assert!(speed(text).is_err(), "{text}");
+        }
+    }
+}

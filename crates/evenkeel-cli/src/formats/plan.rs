@@ -1,0 +1,73 @@
+//! The plan as CSV: `request,client,server,start,blocks`, one row a transfer.
+
+use std::io::{self, BufRead, Write};
+
+use evenkeel::model::{Batch, ServerId, Transfer};
+
+use super::table::{Table, quoted};
+use super::{InputError, numbers};
+
+/// Reads a plan of `batch`.
+///
+/// A row that cannot be of this batch (a request, client or server that it does not have, or another client than
+/// the request's) is an error of the input: the plan is of another batch. Everything else is for the checker.
+pub fn read_plan(reader: impl BufRead, file: &str, batch: &Batch) -> Result<Vec<Transfer>, InputError> {
+    let columns = ["request", "client", "server", "start", "blocks"];
+    let mut table = Table::open(reader, file, &columns, &[])?;
+    let mut rows = Vec::new();
+    while table.next()? {
+        let number = |column: usize, what: &str| {
+            numbers::whole(table.required(column)?, what).map_err(|e| table.error(e))
+        };
+        let request = number(0, "request")?;
+        let (start, blocks) = (number(3, "start")?, number(4, "number of blocks")?);
+        let other_batch = |why: String| {
+            table.error(format!("this is a plan of another batch: {why}; give the batch it was made for"))
+        };
+        if request >= batch.n_requests() as u64 {
+            return Err(other_batch(format!(
+                "it has request {request}, and the batch only {}",
+                batch.n_requests()
+            )));
+        }
+        let client = table.required(1)?;
+        let wanted = batch.clients().name(batch.client(request as usize).0);
+        if client != wanted {
+            return Err(other_batch(format!("request {request} is of client `{wanted}`, not `{client}`")));
+        }
+        let server = table.required(2)?;
+        let Some(server) = batch.servers().find(server) else {
+            return Err(other_batch(format!("the batch has no server `{server}`")));
+        };
+        rows.push(Transfer { request: request as u32, server: ServerId(server), start, blocks });
+    }
+    Ok(rows)
+}
+
+/// Writes a plan.
+pub fn write_plan(
+    batch: &Batch,
+    rows: impl IntoIterator<Item = Transfer>,
+    mut out: impl Write,
+) -> io::Result<()> {
+    let clients: Vec<String> = batch.clients().iter().map(quoted).collect();
+    let servers: Vec<String> = batch.servers().iter().map(quoted).collect();
+    let mut number = itoa::Buffer::new();
+    let mut line = Vec::new();
+    out.write_all(b"request,client,server,start,blocks\n")?;
+    for Transfer { request, server, start, blocks } in rows {
+        line.clear();
+        line.extend_from_slice(number.format(request).as_bytes());
+        line.push(b',');
+        line.extend_from_slice(clients[batch.client(request as usize).index()].as_bytes());
+        line.push(b',');
+        line.extend_from_slice(servers[server.index()].as_bytes());
+        line.push(b',');
+        line.extend_from_slice(number.format(start).as_bytes());
+        line.push(b',');
+        line.extend_from_slice(number.format(blocks).as_bytes());
+        line.push(b'\n');
+        out.write_all(&line)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,8 @@
+//! The command `evenkeel`: reads and writes the fixed formats, draws tables and charts. All decisions are made
+//! by the crate `evenkeel`.
+
+pub mod cli;
+pub mod commands;
+pub mod formats;
+mod output;
+mod text;

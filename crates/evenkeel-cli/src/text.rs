@@ -1,0 +1,84 @@
+//! Text for people: numbers with separators, tables, bars.
+
+use std::fmt::Write as _;
+
+/// A number with its thousands set apart: 1,234,567.
+pub(crate) fn count(n: u64) -> String {
+    let digits = n.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A number and what it counts, in the plural where needed: 1 server, 2 servers.
+pub(crate) fn counted(n: u64, what: &str) -> String {
+    let plural = if n == 1 { "" } else { "s" };
+    format!("{} {what}{plural}", count(n))
+}
+
+/// The first few of many names.
+pub(crate) fn some_of(names: &[String], most: usize) -> String {
+    let shown = names.iter().take(most).map(String::as_str).collect::<Vec<_>>().join(", ");
+    match names.len().saturating_sub(most) {
+        0 => shown,
+        more => format!("{shown} and {} more", count(more as u64)),
+    }
+}
+
+/// Columns of text, the first to the left, the others to the right.
+pub(crate) fn table(rows: &[Vec<String>]) -> String {
+    let n_columns = rows.iter().map(Vec::len).max().unwrap_or(0);
+    let width = |k: usize| rows.iter().filter_map(|r| r.get(k)).map(|s| s.chars().count()).max();
+    let widths: Vec<usize> = (0..n_columns).map(|k| width(k).unwrap_or(0)).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for (k, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+            let _ = match k {
+                0 => write!(line, "  {cell:<width$}"),
+                _ => write!(line, "  {cell:>width$}"),
+            };
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+/// A bar that fills `width` characters when `value` is `full`, exact to an eighth of a character.
+pub(crate) fn bar(value: u64, full: u64, width: usize) -> String {
+    const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
+    let eighths = u128::from(value) * width as u128 * 8 / u128::from(full.max(1));
+    let eighths = (eighths as usize).min(width * 8);
+    let mut bar = "█".repeat(eighths / 8);
+    if !eighths.is_multiple_of(8) {
+        bar.push(EIGHTHS[eighths % 8]);
+    }
+    format!("{bar:<width$}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_set_apart_in_threes() {
+        assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        assert_eq!(counted(1, "server"), "1 server");
+        assert_eq!(counted(2000, "server"), "2,000 servers");
+    }
+
+    #[test]
+    fn bars_fill_their_width_and_no_more() {
+        assert_eq!(bar(8, 8, 4), "████");
+        assert_eq!(bar(9, 8, 4), "████");
+        assert_eq!(bar(0, 0, 4), "    ");
+        assert_eq!(bar(u64::MAX, u64::MAX, 2), "██");
+        assert_eq!(bar(1, 8, 4), "▌   ");
+    }
+}

@@ -1,0 +1,167 @@
+//! Nothing damaged passes: the checker rejects it, or its fingerprint tells it from the original.
+
+use std::collections::BTreeSet;
+
+use evenkeel::bound::{Bound, Proof};
+use evenkeel::check::{self, Fault, Subject};
+use evenkeel::model::{Batch, BatchBuilder, ClientId, ServerId, Transfer};
+use evenkeel::order::colour::order;
+use evenkeel::select::{Goal, first, optimal};
+use proptest::prelude::*;
+
+use crate::support::{Case, Request, cases, config};
+
+/// The rules of a plan, slot by slot: slow, and independent of the checker.
+fn is_valid(case: &Case, rows: &[Transfer]) -> bool {
+    let may_serve = |t: &Transfer| {
+        let request = case.requests.get(t.request as usize);
+        request.is_some_and(|r| {
+            let is_nothing = t.blocks == 0 && (r.blocks > 0 || t.start > 0);
+            r.replicas.contains(&t.server.index()) && !is_nothing
+        })
+    };
+    let is_served = |(i, request): (usize, &Request)| {
+        let mine = || rows.iter().filter(|t| t.request as usize == i);
+        mine().count() > 0 && mine().map(|t| u128::from(t.blocks)).sum::<u128>() == request.blocks.into()
+    };
+    if !rows.iter().all(may_serve) || !case.requests.iter().enumerate().all(is_served) {
+        return false;
+    }
+    // All amounts are right, so they are small.
+    let mut busy = BTreeSet::new();
+    rows.iter().all(|t| {
+        let client = case.requests[t.request as usize].client;
+        t.start.checked_add(t.blocks).is_some_and(|end| {
+            (t.start..end)
+                .all(|slot| busy.insert((0, client, slot)) && busy.insert((1, t.server.index(), slot)))
+        })
+    })
+}
+
+/// The plan with one row damaged in one field, in many ways; and with a row dropped or doubled.
+fn damaged(case: &Case, rows: &[Transfer]) -> Vec<Vec<Transfer>> {
+    let end = rows.iter().map(|t| t.start + t.blocks).max().unwrap_or(0);
+    let mut plans = Vec::new();
+    for (k, &row) in rows.iter().enumerate() {
+        let requests = (0..=case.requests.len() as u32).chain([u32::MAX]);
+        let servers = (0..=case.n_servers as u32).chain([u32::MAX]).map(ServerId);
+        let amounts = || (0..=end + 1).chain([1 << 32, u64::MAX - 1, u64::MAX]);
+        let wrong_rows = requests
+            .map(|request| Transfer { request, ..row })
+            .chain(servers.map(|server| Transfer { server, ..row }))
+            .chain(amounts().map(|start| Transfer { start, ..row }))
+            .chain(amounts().map(|blocks| Transfer { blocks, ..row }));
+        plans.extend(wrong_rows.filter(|&wrong| wrong != row).map(|wrong| {
+            let mut plan = rows.to_vec();
+            plan[k] = wrong;
+            plan
+        }));
+        plans.push([&rows[..k], &rows[k + 1..]].concat());
+        plans.push([&rows[..k], &rows[k..=k], &rows[k..]].concat());
+    }
+    plans
+}
+
+/// Whether the checker takes the plan; it must tell exactly the valid ones, with and without order.
+fn is_accepted(case: &Case, batch: &Batch, rows: &[Transfer]) -> bool {
+    let is_accepted = check::plan(batch, rows, true).is_ok();
+    assert_eq!(is_accepted, is_valid(case, rows), "{rows:?}");
+    assert!(!is_accepted || check::plan(batch, rows, false).is_ok(), "{rows:?}");
+    is_accepted
+}
+
+proptest! {
+    #![proptest_config(config(4000))]
+
+    #[test]
+    fn damaged_plans_are_rejected_or_told_apart(case in cases()) {
+        let batch = case.batch();
+        for choice in [optimal::select(&batch, Goal::Length).0, first::select(&batch)] {
+            let rows = order(&batch, &choice).transfers;
+            prop_assert!(is_accepted(&case, &batch, &rows));
+            let fingerprint = Transfer::fingerprint(rows.iter().copied());
+            for plan in damaged(&case, &rows) {
+                if is_accepted(&case, &batch, &plan) {
+                    prop_assert_ne!(Transfer::fingerprint(plan.iter().copied()), fingerprint, "{:?}", plan);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_proofs_are_rejected(case in cases()) {
+        let batch = case.batch();
+        for (goal, subject) in [
+            (Goal::Length, Subject::Length),
+            (Goal::MaxLoad, Subject::MaxLoad),
+            (Goal::Mean, Subject::MaxLoad),
+        ] {
+            let (_, bound) = optimal::select(&batch, goal);
+            let is_accepted = |value, proof: &Proof| {
+                check::bound(&batch, &Bound { value, proof: proof.clone() }, subject).is_ok()
+            };
+            let value = bound.value;
+            prop_assert!(is_accepted(value, &bound.proof));
+            prop_assert!(!is_accepted(value + 1, &bound.proof));
+            prop_assert!(!is_accepted(u64::MAX, &bound.proof));
+            // Every proof there is, the ones with a server more or less or another client among them.
+            for bits in 0..1_u32 << case.n_servers {
+                let servers: Vec<usize> = (0..case.n_servers).filter(|s| bits >> s & 1 == 1).collect();
+                let proof = Proof::Servers(servers.iter().map(|&s| ServerId(s as u32)).collect());
+                prop_assert_eq!(is_accepted(value, &proof), case.forced_on(&servers) >= value);
+            }
+            for client in 0..case.n_clients {
+                let is_proof = subject == Subject::Length && case.wanted_by(client) >= value;
+                prop_assert_eq!(is_accepted(value, &Proof::Client(ClientId(client as u32))), is_proof);
+            }
+        }
+    }
+
+    #[test]
+    fn proofs_with_wrong_names_are_rejected(case in cases()) {
+        let batch = case.batch();
+        let fault = |proof, subject| check::bound(&batch, &Bound { value: 0, proof }, subject);
+        let n_servers = case.n_servers as u32;
+        let all: Vec<ServerId> = (0..n_servers).map(ServerId).collect();
+        for subject in [Subject::Length, Subject::MaxLoad] {
+            prop_assert!(fault(Proof::Servers(all.clone()), subject).is_ok());
+            for &server in &all {
+                let twice = Proof::Servers([&all[..], &[server]].concat());
+                prop_assert_eq!(fault(twice, subject), Err(Fault::ServerTwiceInProof));
+            }
+            for unknown in [n_servers, u32::MAX] {
+                let unknown = Proof::Servers([&all[..], &[ServerId(unknown)]].concat());
+                prop_assert_eq!(fault(unknown, subject), Err(Fault::UnknownInProof));
+            }
+        }
+        for unknown in [case.n_clients as u32, u32::MAX] {
+            let unknown = Proof::Client(ClientId(unknown));
+            prop_assert_eq!(fault(unknown.clone(), Subject::Length), Err(Fault::UnknownInProof));
+            prop_assert_eq!(fault(unknown, Subject::MaxLoad), Err(Fault::ClientProvesNoLoad));
+        }
+    }
+}
+
+/// One empty request on one server.
+fn nothing() -> (Batch, Transfer) {
+    let mut batch = BatchBuilder::new();
+    batch.request("c0", 0, &["s0"]).unwrap();
+    (batch.finish(), Transfer { request: 0, server: ServerId(0), start: 0, blocks: 0 })
+}
+
+#[test]
+fn a_server_that_the_batch_does_not_have_is_rejected() {
+    let (batch, row) = nothing();
+    for unknown in [1, u32::MAX] {
+        let row = Transfer { server: ServerId(unknown), ..row };
+        assert!(check::plan(&batch, &[row], true).is_err());
+    }
+}
+
+#[test]
+fn a_row_of_zeros_counts_in_the_fingerprint() {
+    let (_, row) = nothing();
+    let fingerprints: BTreeSet<u64> =
+        (0..4).map(|n| Transfer::fingerprint(std::iter::repeat_n(row, n))).collect();
+    assert_eq!(fingerprints.len(), 4);
+}
