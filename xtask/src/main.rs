@@ -1,3 +1,36 @@
-//! Tasks.
+//! The project's own tasks. `cargo xtask` lists them.
 
-fn main() {}
+mod campaign;
+mod run;
+mod test;
+
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Tasks:
+  cargo xtask test                  everything that must hold: format, lints, licences, tests, documents, a short race
+  cargo xtask race [--quick] …      the race against OR-tools, SciPy, rustworkx and pandas, as tables
+  cargo xtask campaign fuzz [N]     each reader on N inputs (default 1,000,000)
+";
+
+fn main() -> ExitCode {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let result = match args.as_slice() {
+        ["test"] => test::test(),
+        ["race", rest @ ..] => test::race(rest),
+        ["campaign", "fuzz"] => campaign::fuzz("1000000"),
+        ["campaign", "fuzz", runs] => campaign::fuzz(runs),
+        _ => {
+            print!("{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("error: {message}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -44,7 +44,7 @@ pub enum Command {
     /// A hot spot, planned by several policies, side by side
     Demo(DemoArgs),
     /// Print the completions for a shell
-    #[command(after_help = "Example:\n  evenkeel completions bash > /etc/bash_completion.d/evenkeel")]
+    #[command(after_help = "Example:\n  evenkeel completions bash > evenkeel.bash")]
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
@@ -208,7 +208,7 @@ pub enum BatchFormat {
 Examples:
   evenkeel generate --out batch.csv
   evenkeel generate --requests 1000000 --clients 256 --servers 1000 --copies 3 --out batch.csv
-  evenkeel generate --law geometric --ratio 0.5 --hot-spots 2 --bytes 4194304..67108864 | evenkeel plan -")]
+  evenkeel generate --law geometric --ratio 0.5 --hot-spots 2 --bytes 1..64 | evenkeel plan -")]
 pub struct GenerateArgs {
     /// Number of requests
     #[arg(long, value_name = "N", default_value_t = 10_000)]

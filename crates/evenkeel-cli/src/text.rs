@@ -30,6 +30,16 @@ pub(crate) fn some_of(names: &[String], most: usize) -> String {
     }
 }
 
+/// What is called how, a line each.
+pub(crate) fn pairs(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (name, value) in rows {
+        let _ = writeln!(text, "  {name:<width$}  {value}");
+    }
+    text
+}
+
 /// Columns of text, the first to the left, the others to the right.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let n_columns = rows.iter().map(Vec::len).max().unwrap_or(0);

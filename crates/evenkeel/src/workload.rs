@@ -5,7 +5,7 @@
 //! left, or uniformly ([`Law::FirstHot`], as on HDFS, where the first copy lies with the writer).
 
 use crate::draw::{Draw, Seeded};
-use crate::model::{Batch, BatchBuilder, ModelError};
+use crate::model::{Batch, BatchBuilder, ModelError, NameTable};
 
 /// How the copies of a request are spread over the servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -92,10 +92,11 @@ impl Workload {
     pub fn generate(&self) -> Result<Batch, WorkloadError> {
         self.validate()?;
         let mut draw = Seeded::new(self.seed);
-        let names = |prefix: char, n: u32| (0..n).map(|i| format!("{prefix}{i}")).collect::<Vec<_>>();
-        let (clients, servers) = (names('c', self.n_clients), names('s', self.n_servers));
-        let placement = Placement::new(self.law, self.n_servers);
         let mut batch = BatchBuilder::new();
+        let (clients, servers) = (names('c', self.n_clients), names('s', self.n_servers));
+        batch.declare_clients(clients.clone())?;
+        batch.declare_servers(servers.clone())?;
+        let placement = Placement::new(self.law, self.n_servers);
         let mut set = Vec::with_capacity(self.copies as usize);
         for i in 0..self.n_requests {
             let client = match self.clients {
@@ -108,9 +109,9 @@ impl Workload {
             };
             placement.draw(self.copies, &mut draw, &mut set);
             for &server in &set {
-                batch.replica(&servers[server as usize])?;
+                batch.replica(servers.name(server))?;
             }
-            batch.end_request(&clients[client as usize], blocks)?;
+            batch.end_request(clients.name(client), blocks)?;
         }
         Ok(batch.finish())
     }
@@ -139,6 +140,12 @@ impl Workload {
             _ => Ok(()),
         }
     }
+}
+
+fn names(prefix: char, n: u32) -> NameTable {
+    let mut names = NameTable::new();
+    (0..n).for_each(|i| _ = names.intern(&format!("{prefix}{i}")));
+    names
 }
 
 fn draw_between(draw: &mut dyn Draw, least: u64, most: u64) -> u64 {

@@ -14,7 +14,7 @@ use super::{Outcome, Task, in_words, require_equal_nodes, verified};
 use crate::cli::PlanArgs;
 use crate::formats::{self, Bottleneck, Seconds, Summary};
 use crate::output::Output;
-use crate::text::{count, counted, table};
+use crate::text::{count, counted, pairs};
 
 pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     let task = Task::new(&args.policy)?;
@@ -116,16 +116,17 @@ fn for_people(summary: &Summary) -> String {
         format!("no, {:.2} times the bound", super::ratio(achieved, summary.lower_bound))
     };
     let mut rows = vec![
-        ["requests".to_owned(), count(summary.requests)],
-        ["clients, servers".to_owned(), format!("{}, {}", count(summary.clients), count(summary.servers))],
-        ["policy".to_owned(), summary.policy.clone()],
-        [what.to_owned(), value],
+        ("requests", count(summary.requests)),
+        ("clients", count(summary.clients)),
+        ("servers", count(summary.servers)),
+        ("policy", summary.policy.clone()),
+        (what, value),
     ];
     if subject == Subject::Length {
-        rows.push(["max load".to_owned(), counted(summary.max_load, "block")]);
+        rows.push(("max load", counted(summary.max_load, "block")));
     }
-    rows.push(["lower bound".to_owned(), count(summary.lower_bound)]);
-    rows.push(["optimal".to_owned(), verdict]);
-    let rows: Vec<Vec<String>> = rows.into_iter().map(Vec::from).collect();
-    format!("{}  because {}\n", table(&rows), in_words(&summary.bottleneck, summary.servers))
+    rows.push(("lower bound", count(summary.lower_bound)));
+    rows.push(("because", in_words(&summary.bottleneck, summary.servers)));
+    rows.push(("optimal", verdict));
+    pairs(&rows)
 }

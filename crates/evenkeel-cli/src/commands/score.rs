@@ -11,7 +11,7 @@ use super::plan::unordered;
 use super::{Outcome, Task, in_words, ratio, require_equal_nodes, verified};
 use crate::cli::ScoreArgs;
 use crate::formats::{self, Bottleneck, Source};
-use crate::text::{count, table};
+use crate::text::{count, pairs};
 
 pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
     let task = Task::new(&args.policy)?;
@@ -57,10 +57,11 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
     }
     let what = if ordered { "length" } else { "max load" };
     let rows = [
-        vec!["score".to_owned(), format!("{score:.4}")],
-        vec![what.to_owned(), count(achieved)],
-        vec!["lower bound".to_owned(), count(bound.value)],
+        ("score", format!("{score:.4}")),
+        (what, count(achieved)),
+        ("lower bound", count(bound.value)),
+        ("because", in_words(&bottleneck, batch.n_servers() as u64)),
     ];
-    writeln!(out, "{}  because {}", table(&rows), in_words(&bottleneck, batch.n_servers() as u64))?;
+    write!(out, "{}", pairs(&rows))?;
     Ok(Outcome::Done)
 }

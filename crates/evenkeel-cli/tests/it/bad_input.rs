@@ -1,0 +1,229 @@
+//! Wrong input: a clear error that names the place, exit status 2, nothing written.
+
+use std::fs;
+use std::path::Path;
+
+use super::{evenkeel, stderr, stdout};
+
+/// Plans `batch` and expects a refusal that says all of `words`; nothing may be written.
+fn refused(batch: &[u8], extra: &[&str], words: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("batch"), batch).unwrap();
+    let args = [&["plan", "batch", "--out", "plan.csv", "--json"], extra].concat();
+    let output = evenkeel(&args, folder.path());
+    let (error, shown) = (stderr(&output), String::from_utf8_lossy(batch));
+    assert_eq!(output.status.code(), Some(2), "{shown}\n{error}");
+    for word in words {
+        assert!(error.contains(word), "{shown}\n{error}\nshould say `{word}`");
+    }
+    assert_eq!(error.lines().count(), 1, "one line: {error}");
+    assert!(!error.contains("panicked"), "{error}");
+    assert_eq!(stdout(&output), "");
+    assert_eq!(names_in(folder.path()), ["batch"]);
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| !name.ends_with(".given"));
+    names.sort();
+    names
+}
+
+#[test]
+fn wrong_csv() {
+    let cases: [(&[u8], &[&str]); 20] = [
+        (b"", &["empty", "header"]),
+        (b"\xEF\xBB\xBF", &["empty", "header"]),
+        (b"c0,1,s0|s1\n", &["batch:1", "unknown column `c0`"]),
+        (b"client,bytes\nc0,1\n", &["batch:1", "`replicas` is missing"]),
+        (b"client,client,replicas\nc,c,s\n", &["batch:1", "`client` is there twice"]),
+        (b"client,replicas,colour\nc,s,red\n", &["batch:1", "unknown column `colour`"]),
+        (b"client,bytes,replicas\nclient,bytes,replicas\n", &["batch:2", "`bytes` is not a number"]),
+        (b"client,bytes,replicas\nc,1,s\nc,-1,s\n", &["batch:3", "-1 is negative"]),
+        (b"client,bytes,replicas\nc,1.5,s\n", &["batch:2", "not whole"]),
+        (b"client,bytes,replicas\nc,18446744073709551616,s\n", &["batch:2", "64 bits"]),
+        (b"client,bytes,replicas\nc,18446744073709551615,s\nc,1,s\n", &["batch:3", "add up", "64 bits"]),
+        (b"client,bytes,replicas\nc,,s\n", &["batch:2", "size is missing"]),
+        (b"client,bytes,replicas\nc,1,\n", &["batch:2", "no replica"]),
+        (b"client,bytes,replicas\nc,1,s||t\n", &["batch:2", "server has an empty name"]),
+        (b"client,bytes,replicas\nc,1,s|t|s\n", &["batch:2", "`s` is named twice"]),
+        (b"client,bytes,replicas\n,1,s\n", &["batch:2", "client has an empty name"]),
+        (b"client,bytes,replicas\nc,1,\xFF\n", &["batch:2", "UTF-8"]),
+        (b"client,bytes,replicas\nc,1\n", &["batch:2", "2 fields", "header 3"]),
+        (b"client,replicas,arrival\nc,s,soon\n", &["batch:2", "arrival `soon`"]),
+        (b"\x00\x01\x02", &["unknown column"]),
+    ];
+    for (batch, words) in cases {
+        refused(batch, &[], words);
+    }
+}
+
+#[test]
+fn wrong_json() {
+    let cases: [(&[u8], &[&str]); 13] = [
+        (b"{", &["batch:1", "cut off"]),
+        (br#"{"requests":[{"client":"c","replicas":["s"]},"#, &["batch:1", "cut off"]),
+        (b"{\n\"requests\":[{\"client\":\"c\",\"replicas\":[\"s\"]", &["batch:2", "cut off"]),
+        (b"{}", &["missing field `requests`"]),
+        (br#"{"requests":[],"colour":1}"#, &["unknown field `colour`"]),
+        (br#"{"requests":[{"client":"c","bytes":-1,"replicas":["s"]}]}"#, &["-1"]),
+        (br#"{"requests":[{"client":"c","bytes":0.5,"replicas":["s"]}]}"#, &["0.5"]),
+        (br#"{"requests":[{"client":"c","bytes":18446744073709551616,"replicas":["s"]}]}"#, &["batch:1"]),
+        (br#"{"requests":[{"client":"c","replicas":[]}]}"#, &["no replica"]),
+        (br#"{"requests":[{"client":"c","replicas":["s","s"]}]}"#, &["`s` is named twice"]),
+        (br#"{"servers":["t"],"requests":[{"client":"c","replicas":["s"]}]}"#, &["server `s`", "not among"]),
+        (br#"{"requests":[{"client":"c","replicas":["s"]}],"servers":["t"]}"#, &["server `s`", "not among"]),
+        (br#"{"requests":[]} {"requests":[]}"#, &["trailing"]),
+    ];
+    for (batch, words) in cases {
+        refused(batch, &[], words);
+    }
+}
+
+#[test]
+fn wrong_servers_and_clients_files() {
+    let batch = b"client,bytes,replicas\nc0,1,s0|s1\n";
+    let servers: [(&str, &[&str]); 12] = [
+        ("", &["empty"]),
+        ("server\ns0\n", &["server `s1` is not among the servers"]),
+        ("server\ns0\ns1\ns0\n", &["servers.given:4", "`s0` is there twice"]),
+        ("name\ns0\n", &["unknown column `name`"]),
+        ("server,speed\ns0,1\ns1,0\n", &["servers.given:3", "speed `0`"]),
+        ("server,speed\ns0,1\ns1,NaN\n", &["servers.given:3", "speed `NaN`"]),
+        ("server,speed\ns0,1\ns1,0.0000001\n", &["servers.given:3", "6 decimals"]),
+        ("server,slots\ns0,0\ns1,1\n", &["servers.given:2", "0 slots"]),
+        ("server,slots\ns0,4294967296\ns1,1\n", &["servers.given:2", "too many"]),
+        ("server,backlog\ns0,-5\ns1,1\n", &["servers.given:2", "negative"]),
+        ("server,speed\ns0,2\ns1,1\n", &["server `s0`", "unequal servers"]),
+        ("server,connections\ns0,x\ns1,1\n", &["servers.given:2", "connections"]),
+    ];
+    for (file, words) in servers {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("servers.given");
+        fs::write(&path, file).unwrap();
+        refused(batch, &["--servers", path.to_str().unwrap()], words);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("clients.given");
+    fs::write(&path, "client\nc1\n").unwrap();
+    refused(batch, &["--clients", path.to_str().unwrap()], &["client `c0` is not among the clients"]);
+}
+
+#[test]
+fn wrong_usage() {
+    let batch = b"client,bytes,replicas\nc0,1,s0|s1\n";
+    refused(batch, &["--policy", "fastest"], &["no policy `fastest`", "optimal, first, random"]);
+    refused(batch, &["--order", "alphabetical"], &["no order `alphabetical`", "colour"]);
+    refused(batch, &["--servers", "nowhere.csv"], &["nowhere.csv", "cannot read"]);
+    let folder = tempfile::tempdir().unwrap();
+    for args in [&["plan", "missing.csv"][..], &["plan", "."], &["plan"], &["plan", "x", "--block", "0"], &[]]
+    {
+        assert_eq!(evenkeel(args, folder.path()).status.code(), Some(2), "{args:?}");
+    }
+}
+
+/// CRLF, a byte-order mark, columns in any order, quotes and an absent size are all right.
+#[test]
+fn unusual_but_right() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = "client,bytes,replicas\nc0,1,s0|s1\nc1,1,s1\n";
+    let variants = [
+        plain.to_owned(),
+        plain.replace('\n', "\r\n"),
+        format!("\u{FEFF}{plain}"),
+        "replicas,client\ns0|s1,c0\ns1,c1\n".to_owned(),
+        "client,bytes,replicas,chunk,job,arrival\n\"c0\",1,\"s0|s1\",x,y,0\nc1,1,s1,x,y,7".to_owned(),
+        r#"{"requests":[{"client":"c0","replicas":["s0","s1"]},{"client":"c1","bytes":1,"replicas":["s1"]}]}"#.to_owned(),
+        "\u{FEFF} \n{\"servers\":[\"s0\",\"s1\"],\"requests\":[{\"client\":\"c0\",\"replicas\":[\"s0\",\"s1\"]},{\"client\":\"c1\",\"replicas\":[\"s1\"]}]}".to_owned(),
+    ];
+    for variant in variants {
+        fs::write(folder.path().join("batch"), &variant).unwrap();
+        let output = evenkeel(&["plan", "batch", "--out", "plan.csv"], folder.path());
+        assert_eq!(output.status.code(), Some(0), "{variant}\n{}", stderr(&output));
+        let plan = fs::read_to_string(folder.path().join("plan.csv")).unwrap();
+        assert_eq!(plan, "request,client,server,start,blocks\n0,c0,s0,0,1\n1,c1,s1,0,1\n", "{variant}");
+    }
+}
+
+#[test]
+fn an_output_that_cannot_be_written() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("batch"), "client,bytes,replicas\nc0,1,s0\n").unwrap();
+    for out in ["no/such/folder/plan.csv", "."] {
+        let output = evenkeel(&["plan", "batch", "--out", out], folder.path());
+        assert_eq!(output.status.code(), Some(2), "{out}");
+        assert!(stderr(&output).contains("cannot write"), "{}", stderr(&output));
+        assert_eq!(stdout(&output), "", "nothing is claimed");
+    }
+    assert_eq!(names_in(folder.path()), ["batch"]);
+    if Path::new("/dev/full").exists() {
+        let output = evenkeel(&["plan", "batch", "--out", "/dev/full"], folder.path());
+        assert_eq!(output.status.code(), Some(2), "a full disk");
+        assert!(Path::new("/dev/full").exists());
+    }
+}
+
+/// A plan of another batch is wrong input (2); a damaged plan of this one is a failed check (1).
+#[test]
+fn plans_that_do_not_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+    write("batch", "client,bytes,replicas\nc0,2,s0|s1\nc1,1,s1\n");
+    write("other", "client,bytes,replicas\nc0,2,s0|s1\nc2,1,s1\n");
+    write("shorter", "client,bytes,replicas\nc0,2,s0|s1\n");
+    let output = evenkeel(&["plan", "batch", "--out", "plan.csv", "--json"], folder.path());
+    write("summary", &stdout(&output));
+    let check = |args: &[&str]| {
+        let output = evenkeel(&[&["check"], args].concat(), folder.path());
+        (output.status.code(), stdout(&output) + &stderr(&output))
+    };
+    assert_eq!(check(&["batch", "plan.csv", "--summary", "summary"]).0, Some(0));
+    for batch in ["other", "shorter"] {
+        let (code, text) = check(&[batch, "plan.csv"]);
+        assert_eq!(code, Some(2), "{text}");
+        assert!(text.contains("another batch"), "{text}");
+        assert_eq!(check(&[batch, "plan.csv", "--summary", "summary"]).0, Some(2));
+    }
+    let plan = fs::read_to_string(folder.path().join("plan.csv")).unwrap();
+    let damages = [
+        (plan.replace("1,c1,s1", "1,c1,s0"), 1),
+        (plan.replace("0,c0,s0,0,2", "0,c0,s0,0,1"), 1),
+        (plan.replace("0,c0,s0,0,2", "0,c0,s0,9,2"), 1),
+        (plan.replace("0,c0,s0,0,2", "0,c1,s0,0,2"), 2),
+        (plan.replace("0,c0,s0,0,2", "0,c0,s9,0,2"), 2),
+        (plan.replace("1,c1", "7,c1"), 2),
+        (plan.replace("0,c0,s0,0,2", "0,c0,s0,0,-2"), 2),
+        (plan.lines().take(2).collect::<Vec<_>>().join("\n"), 1),
+        ("request,client,server,start,blocks\n".to_owned(), 1),
+        (String::new(), 2),
+    ];
+    for (damaged, code) in damages {
+        assert_ne!(damaged, plan);
+        write("damaged.csv", &damaged);
+        let (found, text) = check(&["batch", "damaged.csv", "--summary", "summary"]);
+        assert_eq!(found, Some(code), "{damaged}\n{text}");
+    }
+    let summary = fs::read_to_string(folder.path().join("summary")).unwrap();
+    let claims = [
+        ("\"lower_bound\":2", "\"lower_bound\":1", 1),
+        ("\"lower_bound\":2", "\"lower_bound\":3", 1),
+        ("\"length\":2", "\"length\":1", 1),
+        ("\"max_load\":2", "\"max_load\":1", 1),
+        ("\"optimal\":true", "\"optimal\":false", 1),
+        ("\"format\":1", "\"format\":2", 2),
+        ("\"requests\":2", "\"requests\":3", 1),
+        ("[\"s0\",\"s1\"]", "[\"s0\"]", 1),
+        ("[\"s0\",\"s1\"]", "[\"s0\",\"nobody\"]", 1),
+        ("[\"s0\",\"s1\"]", "[\"s0\",\"s0\"]", 1),
+        ("\"blocks\":3", "\"blocks\":4", 1),
+        ("{", "[", 2),
+    ];
+    for (claim, lie, code) in claims {
+        let lies = summary.replacen(claim, lie, 1);
+        assert_ne!(lies, summary, "{claim}");
+        write("lies", &lies);
+        let (found, text) = check(&["batch", "plan.csv", "--summary", "lies"]);
+        assert_eq!(found, Some(code), "{lies}\n{text}");
+    }
+}

@@ -1,0 +1,102 @@
+//! Every command that the documents show is run, as it stands, and prints what they show.
+//!
+//! In a `console` block a line that begins with `$ ` is a command, and the lines up to the next one its output. The
+//! commands of a document run one after the other in one empty folder. `[..]` stands for anything in a line.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use super::root;
+
+#[test]
+fn the_readme() {
+    assert!(run_document(&root().join("README.md")) >= 5);
+}
+
+#[test]
+fn the_other_documents() {
+    for entry in fs::read_dir(root().join("docs")).unwrap() {
+        let path = entry.unwrap().path();
+        if path.extension().is_some_and(|extension| extension == "md") {
+            run_document(&path);
+        }
+    }
+}
+
+/// The examples that `--help` gives work as they stand.
+#[test]
+fn the_examples_in_the_help() {
+    let folder = tempfile::tempdir().unwrap();
+    bash(
+        "evenkeel generate | gzip > batch.csv.gz; evenkeel generate --format json --out batch.json",
+        folder.path(),
+    );
+    let mut n_run = 0;
+    for command in ["generate", "plan", "check", "score", "demo", ""] {
+        let help = bash(&format!("evenkeel {command} --help"), folder.path());
+        let indented = help.lines().filter_map(|line| line.strip_prefix("  "));
+        let examples = indented.filter(|line| line.starts_with("evenkeel ") || line.starts_with("zcat "));
+        for example in examples {
+            // What follows two blanks is a remark.
+            let example = example.split("  ").next().unwrap();
+            bash(example, folder.path());
+            n_run += 1;
+        }
+    }
+    assert!(n_run > 10, "{n_run}");
+}
+
+/// Runs all commands of a document; returns how many.
+fn run_document(path: &Path) -> usize {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(path).unwrap();
+    let mut n_commands = 0;
+    for block in text.split("```console\n").skip(1) {
+        let block = block.split("```").next().unwrap();
+        for entry in block.split("$ ").skip(1) {
+            let (command, expected) = entry.split_once('\n').unwrap();
+            let found = bash(command, folder.path());
+            let (expected, found): (Vec<&str>, Vec<&str>) =
+                (expected.trim_end().lines().collect(), found.trim_end().lines().collect());
+            let alike =
+                expected.len() == found.len() && expected.iter().zip(&found).all(|(e, f)| matches(e, f));
+            assert!(
+                alike || expected.is_empty(),
+                "{}: $ {command}\n--- shown\n{}\n--- printed\n{}",
+                path.display(),
+                expected.join("\n"),
+                found.join("\n")
+            );
+            n_commands += 1;
+        }
+    }
+    n_commands
+}
+
+/// Runs a command line, which must succeed, with `evenkeel` on the path.
+fn bash(command: &str, folder: &Path) -> String {
+    let bin = PathBuf::from(env!("CARGO_BIN_EXE_evenkeel"));
+    let path = format!("{}:{}", bin.parent().unwrap().display(), std::env::var("PATH").unwrap());
+    let output = Command::new("bash")
+        .args(["-o", "pipefail", "-c", command])
+        .current_dir(folder)
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "$ {command}\n{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+fn matches(pattern: &str, line: &str) -> bool {
+    let pieces: Vec<&str> = pattern.split("[..]").collect();
+    let [first, middle @ .., last] = pieces.as_slice() else { return pattern == line };
+    let Some(mut rest) = line.strip_prefix(first) else { return false };
+    for piece in middle {
+        match rest.split_once(piece) {
+            Some((_, after)) => rest = after,
+            None => return false,
+        }
+    }
+    rest.ends_with(last)
+}

@@ -1,0 +1,73 @@
+//! Readers on damaged input: an error or an answer, never a panic. The fuzz targets do the same by the million.
+
+use std::io::Cursor;
+
+use evenkeel_cli::formats::{self, Declared};
+use proptest::prelude::*;
+
+const SEEDS: [&str; 6] = [
+    "client,bytes,replicas\nc0,1,s0|s3|s7\nc1,2,s3\n",
+    "client,bytes,replicas,chunk,job,arrival\n\"c,0\",1,\"s0|s1\",x,y,0\r\nc1,18446744073709551615,s1,x,y,7",
+    r#"{"format":1,"servers":["s0","s1"],"clients":["c"],"requests":[{"client":"c","bytes":3,"replicas":["s0","s1"]}]}"#,
+    "server,speed,slots,backlog,host,connections,last_used\ns0,0.5,2,100,h,3,9\n",
+    "client,slots,host\nc0,1,h\n",
+    "request,client,server,start,blocks\n0,c0,s0,0,1\n1,c1,s3,0,2\n",
+];
+
+/// Feeds every reader.
+fn read_all(bytes: &[u8]) {
+    let batch =
+        formats::read_batch_csv(Cursor::new(SEEDS[0]), "seed", 1, Declared::default()).expect("valid");
+    let _ = formats::read_batch_csv(Cursor::new(bytes), "x", 3, Declared::default());
+    let _ = formats::read_batch_json(Cursor::new(bytes), "x", 3, Declared::default());
+    let _ = formats::read_servers(Cursor::new(bytes), "x");
+    let _ = formats::read_clients(Cursor::new(bytes), "x");
+    let _ = formats::read_plan(Cursor::new(bytes), "x", &batch);
+    let _ = formats::read_summary(Cursor::new(bytes), "x");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4000))]
+
+    #[test]
+    fn damaged_files(
+        seed in 0..SEEDS.len(),
+        cuts in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>(), 0..4_u8), 1..8),
+    ) {
+        let mut bytes = SEEDS[seed].as_bytes().to_vec();
+        for (place, byte, how) in cuts {
+            if bytes.is_empty() {
+                break;
+            }
+            let place = place.index(bytes.len());
+            match how {
+                0 => bytes[place] = byte,
+                1 => bytes.insert(place, byte),
+                2 => { bytes.remove(place); }
+                _ => bytes.truncate(place),
+            }
+        }
+        read_all(&bytes);
+    }
+
+    #[test]
+    fn any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        read_all(&bytes);
+    }
+}
+
+/// A record or a string without an end is refused before it fills the memory.
+#[test]
+fn endless_records() {
+    use std::io::{BufReader, Read};
+    let endless = |start: &'static str| {
+        let forever = Cursor::new(start).chain(std::io::repeat(b'x')).take(200 << 20);
+        BufReader::new(forever)
+    };
+    let csv = |start| formats::read_batch_csv(endless(start), "x", 1, Declared::default());
+    assert!(csv("client,replicas\n\"").unwrap_err().message.contains("64 MiB"));
+    assert!(csv("client,replicas\nc,").unwrap_err().message.contains("64 MiB"));
+    let json =
+        formats::read_batch_json(endless("{\"requests\":[{\"client\":\""), "x", 1, Declared::default());
+    assert!(json.unwrap_err().message.contains("1 MiB"));
+}

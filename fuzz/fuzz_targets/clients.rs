@@ -1,0 +1,6 @@
+//! The clients file.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    let _ = evenkeel_cli::formats::read_clients(bytes, "fuzz");
+});

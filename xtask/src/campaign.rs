@@ -1,0 +1,38 @@
+//! Long campaigns, not part of the tests.
+
+use crate::run::{Result, require_cargo_tool, require_program, run_with};
+
+/// A target for each reader, and one that plans whatever can be read.
+const TARGETS: [(&str, &str); 7] = [
+    ("batch_csv", "client,bytes,replicas\nc0,1,s0|s1\n"),
+    (
+        "batch_json",
+        "{\"servers\":[\"s\"],\"requests\":[{\"client\":\"c\",\"bytes\":1,\"replicas\":[\"s\"]}]}",
+    ),
+    ("servers", "server,speed,slots,backlog,host,connections,last_used\ns0,0.5,2,9,h,1,2\n"),
+    ("clients", "client,slots,host\nc0,1,h\n"),
+    ("plan", "request,client,server,start,blocks\n0,c0,s0,0,1\n1,c1,s1,0,3\n2,c0,s0,0,0\n"),
+    (
+        "summary",
+        "{\"format\":1,\"policy\":\"optimal\",\"order\":\"colour\",\"seed\":0,\"block\":1,\"requests\":1}",
+    ),
+    ("pipeline", "client,bytes,replicas\nc0,1,s0|s1\nc0,2,s1\nc1,3,s0|s1|s2\n"),
+];
+
+/// Runs each target on so many inputs. Without sanitizers, so that a stable toolchain will do.
+pub(crate) fn fuzz(runs: &str) -> Result<()> {
+    require_program("c++", &["--version"], &["g++"])?;
+    require_cargo_tool("cargo-fuzz", &[])?;
+    let folder = std::env::temp_dir().join(format!("evenkeel-fuzz-{}", std::process::id()));
+    for (target, seed) in TARGETS {
+        let corpus = folder.join(target);
+        std::fs::create_dir_all(&corpus).map_err(|e| e.to_string())?;
+        std::fs::write(corpus.join("seed"), seed).map_err(|e| e.to_string())?;
+        let corpus = corpus.display().to_string();
+        let limit = format!("-runs={runs}");
+        let args =
+            ["fuzz", "run", "--sanitizer", "none", target, &corpus, "--", &limit, "-max_len=512", "-seed=1"];
+        run_with("cargo", &args, &[])?;
+    }
+    std::fs::remove_dir_all(&folder).map_err(|e| e.to_string())
+}

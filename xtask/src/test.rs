@@ -1,0 +1,48 @@
+//! `cargo xtask test`: everything that must hold, in the order in which failures are cheapest.
+
+use crate::run::{Result, require_cargo_tool, require_program, root, run, run_with};
+
+fn run_all() -> Result<()> {
+    require_program("python3", &["-c", "import venv, ensurepip"], &["python3", "python3-venv"])?;
+    require_program("c++", &["--version"], &["g++"])?;
+    require_cargo_tool("cargo-deny", &["--no-default-features"])?;
+    run("cargo", &["fmt", "--all", "--check"])?;
+    run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
+    run("cargo", &["check", "--manifest-path", "fuzz/Cargo.toml", "--quiet"])?;
+    // Advisories need a database from the network: `cargo deny check advisories`, where there is one.
+    run("cargo", &["deny", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"])?;
+    run("cargo", &["test", "--workspace"])?;
+    let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
+    run_with("cargo", &doc, &[("RUSTDOCFLAGS", "-D warnings")])?;
+    race(&["--quick"])?;
+    first_command_of_the_readme()
+}
+
+/// The README begins with two commands: this one, and one that is run here as it stands.
+fn first_command_of_the_readme() -> Result<()> {
+    let readme = std::fs::read_to_string(root().join("README.md")).map_err(|e| e.to_string())?;
+    let block = readme.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap_or("");
+    match block.lines().collect::<Vec<_>>().as_slice() {
+        [first, "cargo xtask test"] => run("bash", &["-c", first]),
+        _ => {
+            Err("the README must begin with a block of two commands, the second `cargo xtask test`"
+                .to_owned())
+        }
+    }
+}
+
+/// `cargo xtask test`, with the line that tells what was left out: nothing.
+pub(crate) fn test() -> Result<()> {
+    run_all()?;
+    println!("\nskipped: 0 ()");
+    Ok(())
+}
+
+/// The race, on release builds of the command and of the race itself.
+pub(crate) fn race(args: &[&str]) -> Result<()> {
+    require_program("python3", &["-c", "import venv, ensurepip"], &["python3", "python3-venv"])?;
+    run("cargo", &["build", "--release", "--quiet", "-p", "evenkeel-cli", "-p", "evenkeel-bench"])?;
+    let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let evenkeel = format!("{target}/release/evenkeel");
+    run(&format!("{target}/release/race"), &[&["--evenkeel", &evenkeel], args].concat())
+}
