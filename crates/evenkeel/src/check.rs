@@ -12,6 +12,10 @@ use crate::model::{Batch, Transfer};
 pub enum Fault {
     #[error("row {row} is of request {request}, but the batch has only {n_requests} requests")]
     NoSuchRequest { row: usize, request: u32, n_requests: usize },
+    #[error(
+        "row {row}: request {request} is served by server number {server}, which the batch does not have"
+    )]
+    NoSuchServer { row: usize, request: u32, server: u32 },
     #[error("row {row}: request {request} is served by `{server}`, which holds no replica of it")]
     NotAReplica { row: usize, request: u32, server: String },
     #[error("row {row}: request {request} has a transfer of nothing")]
@@ -55,6 +59,9 @@ pub fn plan(batch: &Batch, rows: &[Transfer], ordered: bool) -> Result<Measures,
         let i = request as usize;
         if i >= batch.n_requests() {
             return Err(Fault::NoSuchRequest { row, request, n_requests: batch.n_requests() });
+        }
+        if server.index() >= batch.n_servers() {
+            return Err(Fault::NoSuchServer { row, request, server: server.0 });
         }
         if !batch.replicas().of(i).contains(&server) {
             let server = batch.servers().name(server.0).to_owned();

@@ -1,4 +1,5 @@
-//! Nothing damaged passes: the checker rejects it, or its fingerprint tells it from the original.
+//! Nothing damaged passes for the original: the checker rejects it unless it is valid too, and its fingerprint
+//! is another.
 
 use std::collections::BTreeSet;
 
@@ -62,8 +63,8 @@ fn damaged(case: &Case, rows: &[Transfer]) -> Vec<Vec<Transfer>> {
     plans
 }
 
-/// Whether the checker takes the plan; it must tell exactly the valid ones, with and without order.
-fn is_accepted(case: &Case, batch: &Batch, rows: &[Transfer]) -> bool {
+/// Asserts that the checker accepts the plan exactly if it is valid, which it returns.
+fn judge(case: &Case, batch: &Batch, rows: &[Transfer]) -> bool {
     let is_accepted = check::plan(batch, rows, true).is_ok();
     assert_eq!(is_accepted, is_valid(case, rows), "{rows:?}");
     assert!(!is_accepted || check::plan(batch, rows, false).is_ok(), "{rows:?}");
@@ -78,12 +79,34 @@ proptest! {
         let batch = case.batch();
         for choice in [optimal::select(&batch, Goal::Length).0, first::select(&batch)] {
             let rows = order(&batch, &choice).transfers;
-            prop_assert!(is_accepted(&case, &batch, &rows));
+            prop_assert!(judge(&case, &batch, &rows));
             let fingerprint = Transfer::fingerprint(rows.iter().copied());
             for plan in damaged(&case, &rows) {
-                if is_accepted(&case, &batch, &plan) {
-                    prop_assert_ne!(Transfer::fingerprint(plan.iter().copied()), fingerprint, "{:?}", plan);
-                }
+                judge(&case, &batch, &plan);
+                prop_assert_ne!(Transfer::fingerprint(plan.iter().copied()), fingerprint, "{:?}", plan);
+            }
+        }
+    }
+
+    #[test]
+    fn damaged_batches_are_told_apart(case in cases()) {
+        let fingerprint = case.batch().fingerprint();
+        for i in 0..case.requests.len() {
+            let changed = |change: &dyn Fn(&mut Vec<Request>)| {
+                let mut case = case.clone();
+                change(&mut case.requests);
+                case.batch().fingerprint()
+            };
+            prop_assert_ne!(fingerprint, changed(&|requests| drop(requests.remove(i))));
+            prop_assert_ne!(fingerprint, changed(&|requests| requests.insert(i, requests[i].clone())));
+            prop_assert_ne!(fingerprint, changed(&|requests| requests[i].blocks += 1));
+            if case.n_clients > 1 {
+                let next = (case.requests[i].client + 1) % case.n_clients;
+                prop_assert_ne!(fingerprint, changed(&|requests| requests[i].client = next));
+            }
+            if case.requests[i].replicas.len() > 1 {
+                prop_assert_ne!(fingerprint, changed(&|requests| requests[i].replicas.rotate_left(1)));
+                prop_assert_ne!(fingerprint, changed(&|requests| _ = requests[i].replicas.pop()));
             }
         }
     }
@@ -145,7 +168,7 @@ proptest! {
 /// One empty request on one server.
 fn nothing() -> (Batch, Transfer) {
     let mut batch = BatchBuilder::new();
-    batch.request("c0", 0, &["s0"]).unwrap();
+    batch.request("c0", 0, &["s0"]).expect("a valid request");
     (batch.finish(), Transfer { request: 0, server: ServerId(0), start: 0, blocks: 0 })
 }
 

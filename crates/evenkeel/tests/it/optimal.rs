@@ -2,7 +2,7 @@
 
 use evenkeel::check::{self, Measures, Subject};
 use evenkeel::draw::Seeded;
-use evenkeel::model::{Batch, BatchBuilder, Choice, Schedule};
+use evenkeel::model::{Batch, BatchBuilder, Choice, Schedule, Transfer};
 use evenkeel::order::colour::order;
 use evenkeel::select::{Goal, first, optimal, random};
 use evenkeel::workload::{Clients, Law, Sizes, Workload};
@@ -37,6 +37,11 @@ fn order_shortest(batch: &Batch, choice: &Choice) -> Schedule {
     assert_eq!(schedule.length, length);
     assert_eq!(check::plan(batch, &schedule.transfers, true), Ok(Measures { length, max_load }));
     assert!(schedule.transfers.is_sorted_by_key(|t| (t.request, t.start)));
+    let continues = |pair: &[Transfer]| {
+        let [a, b] = [pair[0], pair[1]];
+        (a.request, a.server, a.start + a.blocks) == (b.request, b.server, b.start)
+    };
+    assert!(!schedule.transfers.windows(2).any(continues), "one transfer, told as two");
     let mut moved: Vec<_> = schedule.transfers.iter().map(|t| (t.request, t.server, t.blocks)).collect();
     moved.sort_unstable();
     moved.dedup_by(|next, kept| {
@@ -61,7 +66,7 @@ fn sum_of_completions(loads: &[u64]) -> u64 {
 }
 
 proptest! {
-    #![proptest_config(config(5000))]
+    #![proptest_config(config(20_000))]
 
     #[test]
     fn the_largest_load_is_the_least_of_all_choices(case in cases()) {
@@ -198,7 +203,7 @@ fn find_cost_reducing_path(batch: &Batch, choice: &Choice) -> Option<(usize, usi
 
 #[test]
 fn larger_batches_reach_their_bounds() {
-    for_each_workload(2, |batch, workload| {
+    for_each_workload(4, |batch, workload| {
         println!("{workload:?}"); // shown when the test fails
         for goal in GOALS {
             let (choice, _) = solve(batch, goal);
@@ -247,6 +252,28 @@ fn more_servers_than_the_bits_of_arcs_are_for() {
             };
             let batch = workload.generate().expect("a valid workload");
             assert!(batch.n_servers() > 1 << 13);
+            GOALS.iter().for_each(|&goal| _ = solve(&batch, goal));
+        }
+    }
+}
+
+/// Too few sets repeat for a sample to show it, but load has far to go, so they are merged on the way.
+#[test]
+fn equal_sets_are_merged_on_the_way() {
+    for sizes in [Sizes::Fixed(1), Sizes::Uniform(1, 1_000_000_000)] {
+        for seed in 0..4 {
+            let workload = Workload {
+                n_requests: 10_000,
+                n_clients: 1000,
+                n_servers: 2000,
+                copies: 2,
+                law: Law::Chain,
+                sizes,
+                clients: Clients::InTurn,
+                seed,
+            };
+            println!("{workload:?}");
+            let batch = workload.generate().expect("a valid workload");
             GOALS.iter().for_each(|&goal| _ = solve(&batch, goal));
         }
     }

@@ -167,7 +167,7 @@ pub(crate) fn unordered(batch: &Batch, choice: &Choice) -> Vec<Transfer> {
     parts.map(|p| Transfer { request: p.request, server: p.server, start: 0, blocks: p.blocks }).collect()
 }
 
-/// Half the work of a checker: the length of any order of `choice` that wastes nothing.
+/// How long the busiest client or server is busy: no order of `choice` is shorter.
 pub(crate) fn busiest(batch: &Batch, choice: &Choice) -> u64 {
     let ends = batch.client_blocks().into_iter().chain(choice.loads(batch));
     ends.max().unwrap_or(0)

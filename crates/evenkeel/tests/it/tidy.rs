@@ -251,7 +251,7 @@ fn crates_depend_on_each_other_one_way() {
 fn has_local_path(text: &str) -> bool {
     let needles = [concat!("/", "work/"), concat!("/", "root/")];
     // Behind a name or a dot it is a part of a longer path.
-    let is_start = |at: usize| !text[..at].ends_with(|c| is_word(c) || "./-}".contains(c));
+    let is_start = |at: usize| !text[..at].ends_with(|c| is_word(c) || ".-}".contains(c));
     needles.iter().any(|needle| text.match_indices(needle).any(|(at, _)| is_start(at)))
 }
 

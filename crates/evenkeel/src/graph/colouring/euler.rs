@@ -7,6 +7,7 @@
 //! to left node p / d and only the right end has to be stored. That is the end before merging, so that graphs of
 //! small degree can be left to Kempe chains, which then have the slack of the single nodes.
 
+use super::halving::Halver;
 use super::{Edges, Graph, kempe};
 use crate::draw::{Draw, Seeded};
 
@@ -16,9 +17,9 @@ const WALK_SEED: u64 = 0;
 
 /// What is stored of an edge.
 #[derive(Clone, Copy)]
-struct Half {
+pub(super) struct Half {
     /// The right end; for a dummy the merged node, counted on from the last single one.
-    right: u32,
+    pub(super) right: u32,
     /// The edge of the input, or `NONE` for a dummy.
     edge: u32,
 }
@@ -40,11 +41,8 @@ pub(super) fn colour(graph: &Graph<impl Edges>, leaf_degree: u32) -> Vec<u32> {
         colours: vec![0; graph.n_edges],
         n,
         n_right: graph.right_degrees.len(),
-        merged,
+        halver: Halver::new(merged, n),
         leaf_degree,
-        last_seen: vec![NONE; n],
-        partner: vec![0; grouped.len()],
-        swapped: vec![0; grouped.len() / 2],
         mate: vec![NONE; n],
         exit: vec![0; n],
         draw: Seeded::new(WALK_SEED),
@@ -106,14 +104,8 @@ struct Splitter {
     colours: Vec<u32>,
     n: usize,
     n_right: usize,
-    merged: Vec<u32>,
+    halver: Halver,
     leaf_degree: u32,
-    /// For each right node the edge that still waits for a partner.
-    last_seen: Vec<u32>,
-    /// The edge that shares the right end, for each edge.
-    partner: Vec<u32>,
-    /// For each pair of edges that share the left end: 1 if its first edge goes to the second half.
-    swapped: Vec<u8>,
     /// For each right node the edge that matches it.
     mate: Vec<u32>,
     /// For each left node the edge by which the walk last left it.
@@ -145,7 +137,7 @@ impl Splitter {
             self.split(&mut graph[..n_left], &mut spare[..n_left], degree - 1, first + 1);
             return;
         }
-        self.halve(graph, spare);
+        self.halver.halve(graph, spare);
         let middle = graph.len() / 2;
         let (graph_a, graph_b) = graph.split_at_mut(middle);
         let (spare_a, spare_b) = spare.split_at_mut(middle);
@@ -167,37 +159,6 @@ impl Splitter {
         });
     }
 
-    /// Writes the two halves of `graph`, of even degree, one after the other to `halves`.
-    fn halve(&mut self, graph: &[Half], halves: &mut [Half]) {
-        const UNSEEN: u8 = 2;
-        for (p, half) in graph.iter().enumerate() {
-            let waiting = &mut self.last_seen[self.merged[half.right as usize] as usize];
-            if *waiting == NONE {
-                *waiting = p as u32;
-            } else {
-                self.partner[p] = *waiting;
-                self.partner[*waiting as usize] = p as u32;
-                *waiting = NONE;
-            }
-        }
-        let n_pairs = graph.len() / 2;
-        self.swapped[..n_pairs].fill(UNSEEN);
-        for pair in 0..n_pairs {
-            // Round the cycle: in by one edge of a pair, out by the other, on by what shares its right end.
-            let mut enter = 2 * pair;
-            while self.swapped[enter / 2] == UNSEEN {
-                self.swapped[enter / 2] = (enter % 2) as u8;
-                enter = self.partner[enter ^ 1] as usize;
-            }
-        }
-        let (first, second) = halves.split_at_mut(n_pairs);
-        for (pair, (a, b)) in first.iter_mut().zip(second).enumerate() {
-            let swapped = usize::from(self.swapped[pair]);
-            *a = graph[2 * pair + swapped];
-            *b = graph[2 * pair + 1 - swapped];
-        }
-    }
-
     /// Gives a perfect matching the colour, closes the gaps and returns how many edges are left.
     fn take_matching(&mut self, graph: &mut [Half], degree: u32, colour: u32) -> usize {
         let d = degree as usize;
@@ -212,7 +173,7 @@ impl Splitter {
                     p = u * d + self.draw.below(degree) as usize;
                 }
                 self.exit[u] = p as u32;
-                match self.mate[self.merged[graph[p].right as usize] as usize] {
+                match self.mate[self.halver.merged(graph[p])] {
                     NONE => break,
                     mate => u = mate as usize / d,
                 }
@@ -221,8 +182,7 @@ impl Splitter {
             let mut u = start;
             loop {
                 let p = self.exit[u];
-                let right = self.merged[graph[p as usize].right as usize];
-                let mate = &mut self.mate[right as usize];
+                let mate = &mut self.mate[self.halver.merged(graph[p as usize])];
                 let displaced = *mate;
                 *mate = p;
                 matched[u] = p;

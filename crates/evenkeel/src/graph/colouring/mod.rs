@@ -7,6 +7,7 @@
 //! every node is full. Large graphs with slack are halved until Kempe's table fits the cache.
 
 mod euler;
+mod halving;
 mod kempe;
 
 /// Kempe's table of this many entries stays in the cache.
