@@ -150,9 +150,9 @@ fn names(prefix: char, n: u32) -> NameTable {
 
 fn draw_between(draw: &mut dyn Draw, least: u64, most: u64) -> u64 {
     let span = most - least;
-    match u32::try_from(span + 1) {
-        Ok(n) => least + u64::from(draw.below(n)),
-        Err(_) => least + ((draw.unit() * (span as f64 + 1.0)) as u64).min(span),
+    match u32::try_from(span).ok().and_then(|span| span.checked_add(1)) {
+        Some(n) => least + u64::from(draw.below(n)),
+        None => least + ((draw.unit() * (span as f64 + 1.0)) as u64).min(span),
     }
 }
 
@@ -312,5 +312,7 @@ mod tests {
         let sizes = Sizes::Uniform(u64::MAX / 8000, u64::MAX / 4000);
         let batch = Workload { sizes, ..workload(Law::Uniform) }.generate().expect("fits");
         assert!((0..4000).all(|i| (u64::MAX / 8000..=u64::MAX / 4000).contains(&batch.blocks(i))));
+        let all = Workload { n_requests: 1, sizes: Sizes::Uniform(0, u64::MAX), ..workload(Law::Uniform) };
+        assert!(all.generate().is_ok());
     }
 }

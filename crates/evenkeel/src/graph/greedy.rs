@@ -50,7 +50,7 @@ fn place<'a>(
             let best = least_loaded(set, &loads);
             let (here, there) = (loads[at.index()], loads[best.index()]);
             let size = size(i);
-            if there + size < here {
+            if there < here && size < here - there {
                 loads[at.index()] = here - size;
                 loads[best.index()] = there + size;
                 *at = best;

@@ -205,8 +205,9 @@ fn all_norms<P: Shares>(balance: &mut Balance<'_, P>, active: Vec<ServerId>) {
     while let Some(zone) = zones.pop() {
         let sum: u128 = zone.iter().map(|s| u128::from(balance.loads[s.index()])).sum();
         let average = (sum / zone.len().max(1) as u128) as u64;
-        for cap in [average, average + 1] {
-            let is_level = |s: &ServerId| (average..=average + 1).contains(&balance.loads[s.index()]);
+        let next = average.saturating_add(1);
+        for cap in [average, next] {
+            let is_level = |s: &ServerId| (average..=next).contains(&balance.loads[s.index()]);
             if zone.iter().all(is_level) {
                 break;
             }

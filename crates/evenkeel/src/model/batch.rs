@@ -332,7 +332,7 @@ fn find(names: &NameTable, name: &str, unknown: impl Fn(String) -> ModelError) -
 
 /// A hash of a sequence.
 pub(super) fn fold(values: impl IntoIterator<Item = u64>) -> u64 {
-    values
-        .into_iter()
-        .fold(0, |hash: u64, value| (hash.rotate_left(23) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15))
+    // Not from 0, or zeros at the start would not count.
+    let mix = |hash: u64, value: u64| (hash.rotate_left(23) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    values.into_iter().fold(1, mix)
 }
