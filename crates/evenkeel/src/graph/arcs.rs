@@ -14,6 +14,8 @@ pub(super) struct Arcs {
     words: usize,
     bits: Vec<u64>,
     known: Vec<bool>,
+    /// One for each server, used while a row is made.
+    marks: Vec<u8>,
 }
 
 impl Arcs {
@@ -24,6 +26,7 @@ impl Arcs {
             words,
             bits: vec![0; n_servers * words],
             known: vec![false; n_servers],
+            marks: vec![0; n_servers],
         })
     }
 
@@ -36,8 +39,14 @@ impl Arcs {
     ) -> impl Iterator<Item = ServerId> {
         if !self.known[server.index()] {
             self.known[server.index()] = true;
+            // Marks first, then bits: a mark is written without being read, so nothing waits.
+            self.marks.fill(0);
             for &item in items {
-                self.add(server, replicas.of(item as usize));
+                replicas.of(item as usize).iter().for_each(|s| self.marks[s.index()] = 1);
+            }
+            let row = &mut self.bits[server.index() * self.words..][..self.words];
+            for (word, marks) in row.iter_mut().zip(self.marks.chunks(64)) {
+                *word = marks.iter().rev().fold(0, |word, &mark| word << 1 | u64::from(mark));
             }
         }
         servers(&self.bits[server.index() * self.words..][..self.words])

@@ -249,7 +249,10 @@ impl<'a, P: Shares> Balance<'a, P> {
     /// The current arc of `server` to the next level.
     fn next_step(&mut self, server: ServerId, cap: &impl Fn(ServerId) -> u64) -> Option<Step> {
         let next_level = self.level[server.index()] + 1;
-        if let Some(arcs) = &mut self.arcs {
+        // Before the first look at its items: does any lead on?
+        if let Some(arcs) = &mut self.arcs
+            && self.next[server.index()] == 0
+        {
             let items = &self.items_at[server.index()];
             let is_next = |s: ServerId| self.level[s.index()] == next_level;
             if !arcs.from(server, items, self.replicas).any(is_next) {

@@ -22,10 +22,11 @@ pub(crate) struct Groups {
 
 impl Groups {
     /// Whether a sample of the sets has so many repetitions that merging will pay.
-    pub(crate) fn promising(replicas: Replicas<'_>) -> bool {
+    pub(crate) fn promising(items: Items<'_>) -> bool {
+        let replicas = items.replicas;
         let n = replicas.len();
         let sample = n.isqrt();
-        let mut finder = Finder::default();
+        let mut finder = Finder::new(items.n_servers);
         for k in 0..sample {
             // Steps that are not regular, so that a period in the input is not mistaken for repetition.
             finder.group(replicas.of((k * sample + mix(k as u64) as usize % sample) % n));
@@ -35,7 +36,7 @@ impl Groups {
 
     /// Merges all items.
     pub(crate) fn new(items: Items<'_>) -> Self {
-        let mut finder = Finder::default();
+        let mut finder = Finder::new(items.n_servers);
         let mut sizes = Vec::new();
         let group_of = (0..items.replicas.len())
             .map(|i| {
@@ -99,17 +100,23 @@ impl Groups {
 }
 
 /// Numbers distinct sets as they come, whatever the order of their members.
-#[derive(Default)]
 struct Finder {
     ids: Vec<ServerId>,
     ends: Vec<u32>,
     known: HashTable<u32>,
+    /// A random-looking number for each server.
+    codes: Vec<u64>,
 }
 
 impl Finder {
+    fn new(n_servers: usize) -> Self {
+        let codes = (0..n_servers as u64).map(mix).collect();
+        Self { ids: Vec::new(), ends: Vec::new(), known: HashTable::new(), codes }
+    }
+
     fn group(&mut self, set: &[ServerId]) -> u32 {
-        let Self { ids, ends, known } = self;
-        let hash = hash_of(set);
+        let Self { ids, ends, known, codes } = self;
+        let hash = hash_of(set, codes);
         let sets = Replicas::new(ids, ends, None);
         if let Some(&group) = known.find(hash, |&g| same_members(sets.of(g as usize), set)) {
             return group;
@@ -118,19 +125,19 @@ impl Finder {
         ids.extend_from_slice(set);
         ends.push(ids.len() as u32);
         let sets = Replicas::new(ids, ends, None);
-        known.insert_unique(hash, group, |&g| hash_of(sets.of(g as usize)));
+        known.insert_unique(hash, group, |&g| hash_of(sets.of(g as usize), codes));
         group
     }
 }
 
 /// A sum, so that the order of the members does not matter.
-fn hash_of(set: &[ServerId]) -> u64 {
-    mix(set.iter().fold(0, |sum: u64, s| sum.wrapping_add(mix(u64::from(s.0)))))
+fn hash_of(set: &[ServerId], codes: &[u64]) -> u64 {
+    set.iter().fold(0, |sum: u64, s| sum.wrapping_add(codes[s.index()]))
 }
 
 /// Whether two sets without repetition are the same.
 fn same_members(a: &[ServerId], b: &[ServerId]) -> bool {
-    a == b || (a.len() == b.len() && a.iter().all(|s| b.contains(s)))
+    a.len() == b.len() && (a.iter().eq(b) || a.iter().all(|s| b.contains(s)))
 }
 
 /// The finaliser of splitmix64.

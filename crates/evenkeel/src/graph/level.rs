@@ -59,7 +59,7 @@ pub(crate) struct Levelled {
 
 /// Places the items as well as possible.
 pub(crate) fn level(items: Items<'_>, aim: Aim) -> Levelled {
-    if Groups::promising(items.replicas) {
+    if Groups::promising(items) {
         return level_grouped(&Groups::new(items), items, aim);
     }
     let floor = match aim {

@@ -29,15 +29,7 @@ pub struct Choice {
 impl Choice {
     /// Each part of each request, by ascending request.
     pub fn parts<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = Part> + Clone + 'a {
-        let mut split_off = self.split_off.as_slice();
-        self.servers.iter().enumerate().flat_map(move |(i, &server)| {
-            let n = split_off.iter().take_while(|p| p.request as usize == i).count();
-            let (mine, rest) = split_off.split_at(n);
-            split_off = rest;
-            let moved: u64 = mine.iter().map(|p| p.blocks).sum();
-            let main = Part { request: i as u32, server, blocks: batch.blocks(i) - moved };
-            std::iter::once(main).chain(mine.iter().copied())
-        })
+        Parts { batch, servers: &self.servers, split_off: &self.split_off, next: 0 }
     }
 
     /// Blocks served by each server.
@@ -47,6 +39,40 @@ impl Choice {
             loads[part.server.index()] += part.blocks;
         }
         loads
+    }
+}
+
+/// Goes through the parts of a choice.
+#[derive(Clone)]
+struct Parts<'a> {
+    batch: &'a Batch,
+    servers: &'a [ServerId],
+    /// Those of the last request and after it.
+    split_off: &'a [Part],
+    next: usize,
+}
+
+impl Iterator for Parts<'_> {
+    type Item = Part;
+
+    fn next(&mut self) -> Option<Part> {
+        if let [part, rest @ ..] = self.split_off
+            && (part.request as usize) < self.next
+        {
+            self.split_off = rest;
+            return Some(*part);
+        }
+        let request = self.next;
+        let server = *self.servers.get(request)?;
+        self.next += 1;
+        let split_off = self.split_off.iter().take_while(|part| part.request as usize == request);
+        let blocks = self.batch.blocks(request) - split_off.map(|part| part.blocks).sum::<u64>();
+        Some(Part { request: request as u32, server, blocks })
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = self.servers.len() - self.next + self.split_off.len();
+        (left, Some(left))
     }
 }
 

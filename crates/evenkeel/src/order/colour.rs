@@ -70,7 +70,11 @@ fn order_sized(batch: &Batch, choice: &Choice) -> Schedule {
         start: 0,
         blocks,
     }));
-    transfers.sort_unstable_by_key(|t| (t.request, t.start, t.server));
+    drop((lanes, at));
+    let mut transfers = sorted_by(&transfers, batch.n_requests(), |t| t.request);
+    for of_request in transfers.chunk_by_mut(|a, b| a.request == b.request) {
+        of_request.sort_unstable_by_key(|t| (t.start, t.server));
+    }
     join_adjacent(&mut transfers);
     Schedule { transfers, length }
 }
@@ -98,8 +102,9 @@ struct Lanes {
 impl Lanes {
     fn new(batch: &Batch, choice: &Choice) -> Self {
         let ends = |part: &Part| (batch.client(part.request as usize), part.server);
-        let mut parts: Vec<Part> = choice.parts(batch).filter(|part| part.blocks > 0).collect();
-        parts.sort_unstable_by_key(|part| (ends(part), part.request));
+        let parts: Vec<Part> = choice.parts(batch).filter(|part| part.blocks > 0).collect();
+        let parts = sorted_by(&parts, batch.n_servers(), |part| ends(part).1.0);
+        let parts = sorted_by(&parts, batch.n_clients(), |part| ends(part).0.0);
         let mut lanes = Self { cells: Vec::new(), first: Vec::new(), parts };
         for (i, part) in lanes.parts.iter().enumerate() {
             let (client, server) = ends(part);
@@ -116,4 +121,19 @@ impl Lanes {
         }
         lanes
     }
+}
+
+/// The items by ascending key below `n_keys`, equal keys in their order: one pass to count and one to place.
+fn sorted_by<T: Copy>(items: &[T], n_keys: usize, key: impl Fn(&T) -> u32) -> Vec<T> {
+    let Some(&any) = items.first() else { return Vec::new() };
+    let mut next = vec![0_usize; n_keys];
+    items.iter().for_each(|item| next[key(item) as usize] += 1);
+    next.iter_mut().fold(0, |start, n| start + std::mem::replace(n, start));
+    let mut sorted = vec![any; items.len()];
+    for item in items {
+        let place = &mut next[key(item) as usize];
+        sorted[*place] = *item;
+        *place += 1;
+    }
+    sorted
 }

@@ -1,0 +1,94 @@
+//! What Evenkeel wants to reach, as ratios within one run.
+
+use std::fmt;
+
+use serde_json::{Value, json};
+
+use crate::report::short;
+
+/// A goal. Several rows may be measured for it; the worst decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Goal {
+    OneSolve,
+    Search,
+    Schedule,
+    Sizes,
+    Growth,
+    Memory,
+    Reading,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Limit {
+    AtLeast(f64),
+    AtMost(f64),
+}
+
+use Limit::{AtLeast, AtMost};
+
+const GOALS: [(Goal, &str, Limit); 7] = [
+    (Goal::OneSolve, "selection with proof, times faster than one OR-tools max-flow", AtLeast(25.0)),
+    (Goal::Search, "selection with proof at 1M, times faster than OR-tools' search", AtLeast(300.0)),
+    (Goal::Schedule, "select and order, times faster than one OR-tools max-flow", AtLeast(2.0)),
+    (Goal::Sizes, "sizes × 10⁹, times as long", AtMost(1.2)),
+    (Goal::Growth, "ten times the requests, times as long", AtMost(13.0)),
+    (Goal::Memory, "peak memory of `plan` beyond the plan, bytes a request", AtMost(120.0)),
+    (Goal::Reading, "reading CSV, times faster than pandas", AtLeast(1.0)),
+];
+
+/// How a goal stands.
+#[derive(Debug)]
+pub(crate) struct Verdict<'a> {
+    what: &'static str,
+    limit: Limit,
+    /// The row that decides, and its figure.
+    worst: Option<(&'a str, f64)>,
+}
+
+/// How each goal stands after what was measured.
+pub(crate) fn verdicts(measured: &[(Goal, String, f64)]) -> impl Iterator<Item = Verdict<'_>> {
+    GOALS.iter().map(|&(goal, what, limit)| {
+        let rows =
+            measured.iter().filter(|(g, ..)| *g == goal).map(|(_, row, figure)| (row.as_str(), *figure));
+        let by_figure = |a: &(&str, f64), b: &(&str, f64)| a.1.total_cmp(&b.1);
+        let worst = match limit {
+            AtLeast(_) => rows.min_by(by_figure),
+            AtMost(_) => rows.max_by(by_figure),
+        };
+        Verdict { what, limit, worst }
+    })
+}
+
+impl Verdict<'_> {
+    fn word(&self) -> &'static str {
+        match (self.limit, self.worst) {
+            (_, None) => "not measured",
+            (AtLeast(limit), Some((_, figure))) if figure >= limit => "PASS",
+            (AtMost(limit), Some((_, figure))) if figure <= limit => "PASS",
+            _ => "FAIL",
+        }
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        json!({
+            "goal": self.what,
+            "verdict": self.word(),
+            "row": self.worst.map(|(row, _)| row),
+            "figure": self.worst.map(|(_, figure)| figure),
+        })
+    }
+}
+
+impl fmt::Display for Verdict<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limit = match self.limit {
+            AtLeast(limit) => format!("≥ {limit}"),
+            AtMost(limit) => format!("≤ {limit}"),
+        };
+        write!(f, "{}: {}, {limit}", self.word(), self.what)?;
+        match self.worst {
+            Some((row, figure)) => write!(f, ": {} ({row})", short(figure)),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,189 @@
+//! The peers: a Python environment of the race's own, and in it one process that answers questions.
+
+use std::cell::RefCell;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader, BufWriter, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+use anyhow::{Context, Result, anyhow, bail, ensure};
+use evenkeel::model::{Batch, Choice};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+const BENCH: &str = env!("CARGO_MANIFEST_DIR");
+const REQUIREMENTS: &str = include_str!("../requirements.txt");
+
+/// Where cargo builds, and the race keeps its environment.
+pub(crate) fn target_dir() -> PathBuf {
+    let workspace = Path::new(BENCH).parent().unwrap_or(Path::new(BENCH));
+    std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from)
+}
+
+/// The Python of the race's environment, which is made if it is not there or not of these requirements.
+pub(crate) fn python() -> Result<PathBuf> {
+    let env = target_dir().join("race-env");
+    let (python, stamp) = (env.join("bin/python"), env.join("requirements.txt"));
+    if fs::read_to_string(&stamp).is_ok_and(|made_of| made_of == REQUIREMENTS) {
+        return Ok(python);
+    }
+    eprintln!("making the peers' environment {}", env.display());
+    run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&env))?;
+    let requirements = Path::new(BENCH).join("requirements.txt");
+    run(Command::new(&python).args(["-m", "pip", "install", "--quiet", "-r"]).arg(requirements))?;
+    fs::write(stamp, REQUIREMENTS)?;
+    Ok(python)
+}
+
+fn run(command: &mut Command) -> Result<()> {
+    let status = command.status().with_context(|| format!("{command:?} cannot be started"))?;
+    ensure!(status.success(), "{command:?} failed; the race needs python3 with venv, and a package index");
+    Ok(())
+}
+
+/// What a peer found, and how long it took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer {
+    pub(crate) seconds: f64,
+    pub(crate) value: u64,
+}
+
+impl Answer {
+    /// The seconds; the value goes to `place`.
+    pub(crate) fn keep(self, place: &mut u64) -> f64 {
+        *place = self.value;
+        self.seconds
+    }
+}
+
+/// The process in which the peers run.
+pub(crate) struct Peer {
+    child: Child,
+    answers: RefCell<BufReader<ChildStdout>>,
+    python: PathBuf,
+    files: TempDir,
+}
+
+impl Peer {
+    pub(crate) fn start(python: PathBuf) -> Result<Self> {
+        let mut child = Command::new(&python)
+            .arg(Path::new(BENCH).join("peers.py"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .context("the peers cannot be started")?;
+        let stdout = child.stdout.take().context("no answers")?;
+        let files = TempDir::with_prefix_in("race-", target_dir())?;
+        Ok(Self { child, answers: RefCell::new(BufReader::new(stdout)), python, files })
+    }
+
+    /// Where files of the race may lie until it ends.
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+
+    /// Hands the replicas over; all requests must have the same number.
+    pub(crate) fn load_batch(&self, batch: &Batch) -> Result<()> {
+        let replicas = batch.replicas();
+        let file = self.write_u32s("replicas", replicas.flat().iter().map(|server| server.0))?;
+        let copies = replicas.width().context("requests with different numbers of replicas")?;
+        self.ask(&json!({
+            "do": "load_batch", "file": file, "copies": copies, "servers": batch.n_servers(),
+        }))?;
+        Ok(())
+    }
+
+    /// Hands the graph of a choice over: an edge a request, from its client to its server.
+    pub(crate) fn load_edges(&self, batch: &Batch, choice: &Choice) -> Result<()> {
+        let left = self.write_u32s("left", batch.client_of().iter().map(|client| client.0))?;
+        let right = self.write_u32s("right", choice.servers.iter().map(|server| server.0))?;
+        let (n_left, n_right) = (batch.n_clients(), batch.n_servers());
+        self.ask(&json!({
+            "do": "load_edges", "left": left, "right": right, "n_left": n_left, "n_right": n_right,
+        }))?;
+        Ok(())
+    }
+
+    /// How many requests OR-tools can serve if no server serves more than `capacity`.
+    pub(crate) fn ortools_flow(&self, capacity: u64) -> Result<Answer> {
+        self.answer(&json!({ "do": "ortools_flow", "capacity": capacity }))
+    }
+
+    /// The least capacity that serves all requests, by OR-tools and binary search.
+    pub(crate) fn ortools_search(&self) -> Result<Answer> {
+        self.answer(&json!({ "do": "ortools_search" }))
+    }
+
+    /// How many requests `SciPy` can serve if no server serves more than `capacity`.
+    pub(crate) fn scipy_flow(&self, capacity: u64) -> Result<Answer> {
+        self.answer(&json!({ "do": "scipy_flow", "capacity": capacity }))
+    }
+
+    /// With how many colours rustworkx colours the edges.
+    pub(crate) fn rustworkx_colours(&self) -> Result<Answer> {
+        self.answer(&json!({ "do": "rustworkx_colours" }))
+    }
+
+    /// How many rows pandas reads from the file.
+    pub(crate) fn pandas_read(&self, file: &Path) -> Result<Answer> {
+        self.answer(&json!({ "do": "pandas_read", "file": file }))
+    }
+
+    /// Runs a command to its end: its standard output, its CPU seconds and its peak memory in bytes.
+    pub(crate) fn measure(&self, command: &[&std::ffi::OsStr]) -> Result<(String, f64, u64)> {
+        // Isolated and without site packages, Python is smallest.
+        let output = Command::new(&self.python)
+            .args(["-I", "-S"])
+            .arg(Path::new(BENCH).join("measure.py"))
+            .args(command)
+            .stderr(Stdio::inherit())
+            .output()?;
+        ensure!(output.status.success(), "{command:?} failed");
+        let output = String::from_utf8(output.stdout)?;
+        let (text, usage) = output.trim_end().rsplit_once('\n').context("no measurement")?;
+        let usage: Value = serde_json::from_str(usage)?;
+        let seconds = usage["seconds"].as_f64().context("no seconds")?;
+        let peak_bytes = usage["peak_bytes"].as_u64().context("no peak")?;
+        Ok((text.to_owned(), seconds, peak_bytes))
+    }
+
+    fn write_u32s(&self, name: &str, values: impl Iterator<Item = u32>) -> Result<PathBuf> {
+        let path = self.file(name);
+        let mut file = BufWriter::new(File::create(&path)?);
+        for value in values {
+            file.write_all(&value.to_le_bytes())?;
+        }
+        file.flush()?;
+        Ok(path)
+    }
+
+    fn answer(&self, question: &Value) -> Result<Answer> {
+        let answer = self.ask(question)?;
+        let wrong = || anyhow!("{question}: {answer}");
+        Ok(Answer {
+            seconds: answer["seconds"].as_f64().ok_or_else(wrong)?,
+            value: answer["value"].as_u64().ok_or_else(wrong)?,
+        })
+    }
+
+    fn ask(&self, question: &Value) -> Result<Value> {
+        let mut stdin = self.child.stdin.as_ref().context("no way to ask")?;
+        writeln!(stdin, "{question}").context("the peers do not listen")?;
+        let mut answer = String::new();
+        self.answers.borrow_mut().read_line(&mut answer)?;
+        let answer: Value =
+            serde_json::from_str(&answer).with_context(|| format!("{question}: the peers ended"))?;
+        if let Some(error) = answer.get("error") {
+            bail!("{question}: {error}");
+        }
+        Ok(answer)
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // Without more questions the process ends by itself.
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}

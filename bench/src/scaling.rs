@@ -1,0 +1,64 @@
+//! How the time grows: not with bytes, and hardly faster than with requests.
+
+use anyhow::Result;
+use evenkeel::model::Batch;
+use evenkeel::workload::{Sizes, Workload};
+
+use crate::Race;
+use crate::batches::{checked_length, count, plan, scaled, uniform};
+use crate::clock::{Contestant, cpu_s, in_turn};
+use crate::goals::Goal;
+use crate::report::{Cell, Report, Table};
+
+const BILLION: u64 = 1_000_000_000;
+
+pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
+    let columns = ["select and order", "small ms", "large ms", "×"];
+    let mut table = Table::new("Scaling", &columns);
+    let n_requests = n_small(race);
+    let base = uniform(n_requests, 1000);
+    for (shape, sizes) in [("one", Sizes::Fixed(1)), ("drawn", Sizes::Uniform(1, 64))] {
+        let name = format!("sizes-{}-{shape}", count(n_requests));
+        if race.has(&name) {
+            let small = Workload { sizes, ..base.clone() }.generate()?;
+            let large = scaled(&small, BILLION)?;
+            compare(race, report, &mut table, (Goal::Sizes, &name), [&small, &large])?;
+        }
+    }
+    let name = format!("growth-{}", growth(race));
+    if race.has(&name) {
+        let small = base.generate()?;
+        let large = Workload { n_requests: 10 * n_requests, ..base }.generate()?;
+        compare(race, report, &mut table, (Goal::Growth, &name), [&small, &large])?;
+    }
+    report.table(table);
+    Ok(())
+}
+
+/// The number of requests that the rows of growth start from.
+pub(crate) fn n_small(race: &Race) -> u32 {
+    if race.args.quick { 100_000 } else { 1_000_000 }
+}
+
+/// From how many requests to how many.
+pub(crate) fn growth(race: &Race) -> String {
+    format!("{}-{}", count(n_small(race)), count(10 * n_small(race)))
+}
+
+fn compare(
+    race: &Race,
+    report: &mut Report,
+    table: &mut Table,
+    (goal, name): (Goal, &str),
+    batches: [&Batch; 2],
+) -> Result<()> {
+    for batch in batches {
+        checked_length(batch)?;
+    }
+    let contestants = batches.map(|batch| Contestant::new(|| Ok(cpu_s(|| plan(batch)))));
+    let [small, large] = in_turn(race.args.repeat, contestants)?;
+    let ratio = large.ratio_to(&small);
+    report.measured(goal, name, ratio);
+    table.row([Cell::text(name), Cell::Time(small), Cell::Time(large), Cell::Ratio(ratio)]);
+    Ok(())
+}
