@@ -1,8 +1,9 @@
 //! The arguments of each command. The help texts teach by example.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use evenkeel::policy;
 
 /// Plan parallel I/O over replicated storage: which replica serves each request, and when, so that the job ends
 /// as early as can be proved possible.
@@ -73,6 +74,14 @@ pub struct BatchArgs {
     pub block: u64,
 }
 
+impl BatchArgs {
+    /// The files that are read.
+    pub(crate) fn paths(&self) -> Vec<&Path> {
+        let optional = [self.servers.as_deref(), self.clients.as_deref()];
+        optional.into_iter().flatten().chain([self.batch.as_path()]).collect()
+    }
+}
+
 /// What the choice of replicas is to be best at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Objective {
@@ -82,14 +91,27 @@ pub enum Objective {
     Mean,
 }
 
+fn policy_help() -> String {
+    let lines = policy::SELECTIONS.iter().map(|p| {
+        let alias = p.alias.map(|alias| format!(" (or {alias})")).unwrap_or_default();
+        format!("{}{alias}: {} – {}", p.name, p.summary, p.source)
+    });
+    format!("How replicas are chosen\n{}\n", lines.collect::<Vec<_>>().join("\n"))
+}
+
+fn order_help() -> String {
+    let lines = policy::ORDERS.map(|(name, summary)| format!("{name}: {summary}"));
+    format!("How transfers are ordered\n{}\n", lines.join("\n"))
+}
+
 /// Which plan.
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
-    /// How replicas are chosen: optimal (or ap), first, random
-    #[arg(long, value_name = "NAME", default_value = "optimal")]
+    #[arg(long, value_name = "NAME", default_value = "optimal", help = policy_help())]
+    #[allow(missing_docs)]
     pub policy: String,
-    /// How transfers are ordered: colour
-    #[arg(long, value_name = "NAME", default_value = "colour")]
+    #[arg(long, value_name = "NAME", default_value = "colour", help = order_help())]
+    #[allow(missing_docs)]
     pub order: String,
     /// Only choose replicas, do not order the transfers
     #[arg(long)]
@@ -189,7 +211,7 @@ pub enum LawName {
     Zipf,
     /// The first copy geometric, the others uniform, as on HDFS
     FirstHot,
-    /// Copies on neighbours, half of the requests in the first tenth: few replica sets
+    /// Copies on neighbours, half of the requests drawn from the first tenth: few replica sets
     Chain,
 }
 
@@ -225,7 +247,7 @@ pub struct GenerateArgs {
     /// How the copies are spread
     #[arg(long, value_enum, default_value_t = LawName::Uniform)]
     pub law: LawName,
-    /// Ratio of a geometric hot spot, above 0 and at most 1 [default: 1 - 10/servers]
+    /// Ratio of a geometric hot spot, above 0 and at most 1 [default: 1 - 10/servers; 0.5 up to 20 servers]
     #[arg(long, value_name = "R")]
     pub ratio: Option<f64>,
     /// Number of geometric hot spots

@@ -1,94 +1,122 @@
-//! Output files that are there whole or not at all.
+//! Output: files that are there whole or not at all, and standard output whose reader may leave.
 
-use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use tempfile::{Builder, NamedTempFile};
 
-/// Where a command writes to. Dropped before [`Output::finish`], a file is as it was before.
-pub(crate) enum Output {
-    /// Standard output, or something that cannot be replaced, such as a pipe.
-    Stream(BufWriter<Box<dyn Write>>),
-    /// A file beside the one that it will replace.
-    File { temporary: BufWriter<NamedTempFile>, path: PathBuf },
+const BUFFER: usize = 1 << 18;
+
+/// Writes to standard output. A reader that has seen enough and left is no error.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    match io::stdout().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => result,
+    }
 }
 
-impl Output {
-    /// Opens `path`; `-` is standard output. What cannot be written is found out now, not after the work.
-    pub(crate) fn open(path: &Path) -> Result<Self> {
-        Self::try_open(path).with_context(|| format!("cannot write {}", path.display()))
-    }
+/// Where a command will write to.
+pub(crate) enum Target {
+    /// Standard output.
+    Stdout,
+    /// Something that cannot be replaced, such as a pipe.
+    Device(PathBuf, File),
+    /// A file.
+    File(PathBuf),
+}
 
-    fn try_open(path: &Path) -> io::Result<Self> {
+impl Target {
+    /// Finds out, before any work is done, whether `path` can be written; `-` is standard output.
+    ///
+    /// Refuses to replace one of the `inputs`.
+    pub(crate) fn new(path: &Path, inputs: &[&Path]) -> Result<Self> {
         if path == Path::new("-") {
-            return Ok(Self::Stream(BufWriter::new(Box::new(io::stdout()))));
+            return Ok(Self::Stdout);
         }
-        // Behind a link, the file itself is replaced, not the link.
-        let path = if path.exists() { fs::canonicalize(path)? } else { path.to_owned() };
-        if path.is_dir() {
-            return Err(io::Error::from(io::ErrorKind::IsADirectory));
-        }
-        if path.exists() && !path.is_file() {
-            let device = OpenOptions::new().write(true).open(&path)?;
-            return Ok(Self::Stream(BufWriter::new(Box::new(device))));
-        }
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let mut prefix = OsString::from(".");
-        prefix.push(path.file_name().unwrap_or_default());
-        prefix.push(".");
-        let mut builder = Builder::new();
-        builder.prefix(&prefix).suffix(".tmp");
-        set_usual_permissions(&mut builder);
-        let temporary = BufWriter::with_capacity(1 << 18, builder.tempfile_in(folder)?);
-        Ok(Self::File { temporary, path })
+        Self::find(path, inputs).with_context(|| format!("cannot write {}", path.display()))
     }
 
-    /// Makes what was written last, and visible under its name.
-    pub(crate) fn finish(self) -> Result<()> {
+    fn find(path: &Path, inputs: &[&Path]) -> Result<Self> {
+        if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+            return Ok(Self::Device(path.to_owned(), OpenOptions::new().write(true).open(path)?));
+        }
+        let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
+        let path = match fs::canonicalize(path) {
+            // Behind a link, the file itself is replaced, not the link.
+            Ok(path) => path,
+            Err(_) if is_link => bail!("it is a link to nothing"),
+            Err(_) => path.to_owned(),
+        };
+        if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            bail!("it is a folder; name a file");
+        }
+        if inputs.iter().any(|input| fs::canonicalize(input).is_ok_and(|input| input == path)) {
+            bail!("it is an input of this command; name another file");
+        }
+        // Made and removed at once, to see whether it can be.
+        temporary_for(&path)?;
+        Ok(Self::File(path))
+    }
+
+    /// Writes what `write` gives. A file is replaced only when all of it is safely on disk.
+    pub(crate) fn write(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         match self {
-            Self::Stream(mut stream) => stream.flush().context("cannot write the output"),
-            Self::File { temporary, path } => {
-                let persist = || -> io::Result<()> {
-                    let temporary = temporary.into_inner().map_err(io::IntoInnerError::into_error)?;
-                    temporary.as_file().sync_all()?;
-                    temporary.persist(&path)?;
-                    // The new name is safe once its folder is.
-                    match path.parent().map(File::open) {
-                        Some(Ok(folder)) => folder.sync_all(),
-                        _ => Ok(()),
-                    }
-                };
-                persist().with_context(|| "cannot write the output")
+            Self::Stdout => {
+                let mut out = BufWriter::with_capacity(BUFFER, io::stdout());
+                match write(&mut out).and_then(|()| out.flush()) {
+                    // Not an error, and nothing that is still buffered can be written.
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => drop(out.into_parts()),
+                    result => result.context("cannot write to standard output")?,
+                }
+                Ok(())
             }
+            Self::Device(path, device) => {
+                let mut out = BufWriter::with_capacity(BUFFER, device);
+                let result = write(&mut out).and_then(|()| out.flush());
+                drop(out.into_parts());
+                // As text: to `main`, a pipe that breaks is standard output.
+                result.map_err(|error| anyhow::anyhow!("cannot write {}: {error}", path.display()))
+            }
+            Self::File(path) => replace(&path, write)
+                .map_err(|error| anyhow::anyhow!("cannot write {}: {}", path.display(), plain(&error))),
         }
     }
 }
 
-impl Write for Output {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Stream(stream) => stream.write(bytes),
-            Self::File { temporary, .. } => temporary.write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Stream(stream) => stream.flush(),
-            Self::File { temporary, .. } => temporary.flush(),
-        }
-    }
+fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut temporary = BufWriter::with_capacity(BUFFER, temporary_for(path)?);
+    write(&mut temporary)?;
+    let temporary = temporary.into_inner().map_err(io::IntoInnerError::into_error)?;
+    temporary.as_file().sync_all()?;
+    temporary.persist(path)?;
+    // The new name is safe once its folder is.
+    if cfg!(unix) { File::open(folder_of(path))?.sync_all() } else { Ok(()) }
 }
 
-/// Temporary files are private by default; the plan should be as readable as any other file.
+/// A file beside `path`, as readable as the one that it will replace, or as any new file.
+fn temporary_for(path: &Path) -> io::Result<NamedTempFile> {
+    let mut builder = Builder::new();
+    builder.prefix(".evenkeel-").suffix(".tmp");
+    #[cfg(unix)]
+    builder.permissions(permissions_for(path));
+    builder.tempfile_in(folder_of(path)).map_err(|error| io::Error::new(error.kind(), plain(&error)))
+}
+
 #[cfg(unix)]
-fn set_usual_permissions(builder: &mut Builder<'_, '_>) {
+fn permissions_for(path: &Path) -> fs::Permissions {
     use std::os::unix::fs::PermissionsExt;
-    builder.permissions(fs::Permissions::from_mode(0o666));
+    let existing = fs::metadata(path).map(|metadata| metadata.permissions());
+    existing.unwrap_or_else(|_| fs::Permissions::from_mode(0o666))
 }
 
-#[cfg(not(unix))]
-fn set_usual_permissions(_builder: &mut Builder<'_, '_>) {}
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// The error without the name of the temporary file, which means nothing to anybody.
+fn plain(error: &io::Error) -> String {
+    let text = error.to_string();
+    text.split(" at path ").next().unwrap_or_default().to_owned()
+}

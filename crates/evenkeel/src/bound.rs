@@ -22,7 +22,7 @@ pub enum Proof {
 }
 
 /// The client with the most blocks, the first of equals: no schedule is shorter than what it has to receive.
-pub fn busiest_client(batch: &Batch) -> Option<(ClientId, u64)> {
+pub(crate) fn busiest_client(batch: &Batch) -> Option<(ClientId, u64)> {
     let blocks = batch.client_blocks();
     let most = *blocks.iter().max()?;
     let client = blocks.iter().position(|&b| b == most)?;

@@ -20,6 +20,8 @@ pub enum Fault {
     NotAReplica { row: usize, request: u32, server: String },
     #[error("row {row}: request {request} has a transfer of nothing")]
     EmptyTransfer { row: usize, request: u32 },
+    #[error("row {row}: request {request} has a start in a plan without an order")]
+    StartWithoutOrder { row: usize, request: u32 },
     #[error("row {row}: the transfer of request {request} ends beyond 64 bits")]
     EndsTooLate { row: usize, request: u32 },
     #[error("request {request} has {wanted} blocks, and {served} are served")]
@@ -67,8 +69,11 @@ pub fn plan(batch: &Batch, rows: &[Transfer], ordered: bool) -> Result<Measures,
             let server = batch.servers().name(server.0).to_owned();
             return Err(Fault::NotAReplica { row, request, server });
         }
-        if blocks == 0 && (batch.blocks(i) > 0 || start > 0) {
+        if blocks == 0 && (batch.blocks(i) > 0 || start > 0 || named[i]) {
             return Err(Fault::EmptyTransfer { row, request });
+        }
+        if !ordered && start > 0 {
+            return Err(Fault::StartWithoutOrder { row, request });
         }
         let end = start.checked_add(blocks).ok_or(Fault::EndsTooLate { row, request })?;
         length = end.max(length);
@@ -126,25 +131,26 @@ pub enum Subject {
     MaxLoad,
 }
 
-/// The requests that a proof rests on, and their blocks.
+/// The requests that a proof rests on, and what they prove.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forced {
     /// How many requests.
     pub requests: u64,
     /// How many blocks they have together.
     pub blocks: u64,
+    /// The bound that follows.
+    pub proved: u64,
 }
 
 /// Checks that the proof proves the bound, by adding up what it forces.
 pub fn bound(batch: &Batch, bound: &Bound, subject: Subject) -> Result<Forced, Fault> {
-    let (forced, proved) = match &bound.proof {
+    let forced = match &bound.proof {
         Proof::Client(_) if subject == Subject::MaxLoad => return Err(Fault::ClientProvesNoLoad),
         Proof::Client(client) => {
             if client.index() >= batch.n_clients() {
                 return Err(Fault::UnknownInProof);
             }
-            let forced = forced_by(batch, |i| batch.client(i) == *client);
-            (forced, forced.blocks)
+            forced_by(batch, 1, |i| batch.client(i) == *client)
         }
         Proof::Servers(servers) => {
             let mut inside = vec![false; batch.n_servers()];
@@ -154,22 +160,23 @@ pub fn bound(batch: &Batch, bound: &Bound, subject: Subject) -> Result<Forced, F
                     return Err(Fault::ServerTwiceInProof);
                 }
             }
-            let forced =
-                forced_by(batch, |i| batch.replicas().of(i).iter().all(|server| inside[server.index()]));
-            (forced, forced.blocks.div_ceil(servers.len().max(1) as u64))
+            forced_by(batch, servers.len() as u64, |i| {
+                batch.replicas().of(i).iter().all(|server| inside[server.index()])
+            })
         }
     };
-    if proved < bound.value {
-        return Err(Fault::WeakProof { claimed: bound.value, proved });
+    if forced.proved < bound.value {
+        return Err(Fault::WeakProof { claimed: bound.value, proved: forced.proved });
     }
     Ok(forced)
 }
 
-fn forced_by(batch: &Batch, is_forced: impl Fn(usize) -> bool) -> Forced {
-    let mut forced = Forced { requests: 0, blocks: 0 };
+/// Adds up the requests that `n_nodes` nodes have to share.
+fn forced_by(batch: &Batch, n_nodes: u64, is_forced: impl Fn(usize) -> bool) -> Forced {
+    let (mut requests, mut blocks) = (0, 0);
     for i in (0..batch.n_requests()).filter(|&i| is_forced(i)) {
-        forced.requests += 1;
-        forced.blocks += batch.blocks(i);
+        requests += 1;
+        blocks += batch.blocks(i);
     }
-    forced
+    Forced { requests, blocks, proved: blocks.div_ceil(n_nodes.max(1)) }
 }

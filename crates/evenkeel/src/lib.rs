@@ -10,7 +10,6 @@
 //! * [`check`] – re-verifies a plan and its proof from scratch.
 //! * [`workload`] – seeded batches to plan: uniform, hot spots, chains.
 //! * [`policy`] – the table of all policies by name.
-//! * [`graph`] – the flat-graph algorithms that the rooms share.
 //!
 //! ```
 //! use evenkeel::{model::BatchBuilder, order, select};
@@ -29,7 +28,7 @@
 pub mod bound;
 pub mod check;
 pub mod draw;
-pub mod graph;
+mod graph;
 pub mod model;
 pub mod order;
 pub mod policy;

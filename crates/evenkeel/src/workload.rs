@@ -26,7 +26,7 @@ pub enum Law {
         /// r of paper 000, above 0 and at most 1.
         ratio: f64,
     },
-    /// Copies on neighbours j, j+1, …; half of the j in the first tenth of the servers: few distinct sets.
+    /// Copies on neighbours j, j+1, …; j half of the time from the first tenth, else from all: few distinct sets.
     Chain,
 }
 
@@ -69,12 +69,19 @@ pub struct Workload {
     pub seed: u64,
 }
 
+/// More clients or servers than this are not drawn; of requests 64 times as many.
+const MAX_NODES: u32 = 1 << 24;
+
 /// Why a workload cannot be drawn.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum WorkloadError {
     #[error("a batch needs at least one {0}")]
     None(&'static str),
+    #[error(
+        "that many {0} are not drawn; at most {MAX_NODES} clients or servers, and 64 times as many requests"
+    )]
+    TooMany(&'static str),
     #[error("{copies} copies need at least as many servers, and there are {n_servers}")]
     TooManyCopies { copies: u32, n_servers: u32 },
     #[error("the ratio of a hot spot must be above 0 and at most 1, not {0}")]
@@ -121,6 +128,11 @@ impl Workload {
         if let Some((_, what)) = counts.into_iter().find(|&(n, _)| n == 0) {
             return Err(WorkloadError::None(what));
         }
+        let counts =
+            [(self.n_clients, "clients"), (self.n_servers, "servers"), (self.n_requests / 64, "requests")];
+        if let Some((_, what)) = counts.into_iter().find(|&(n, _)| n > MAX_NODES) {
+            return Err(WorkloadError::TooMany(what));
+        }
         let n_servers = self.n_servers;
         if self.copies > n_servers {
             return Err(WorkloadError::TooManyCopies { copies: self.copies, n_servers });
@@ -156,34 +168,31 @@ fn draw_between(draw: &mut dyn Draw, least: u64, most: u64) -> u64 {
     }
 }
 
-/// The shares of the servers as running sums, one law for the first copy and one for the others.
+/// Where the first copy may lie, and where the others.
 struct Placement {
-    first: Vec<f64>,
-    others: Vec<f64>,
+    first: Shares,
+    others: Shares,
     chain: bool,
 }
 
 impl Placement {
     fn new(law: Law, n_servers: u32) -> Self {
-        let uniform = || running_sums((0..n_servers).map(|_| 1.0));
-        let (first, others) = match law {
-            Law::Uniform | Law::Chain => (uniform(), None),
-            Law::Geometric { ratio, hot_spots } => {
-                (running_sums(geometric(n_servers, ratio, hot_spots)), None)
-            }
-            Law::Zipf => (running_sums((0..n_servers).map(|j| 1.0 / f64::from(j + 1))), None),
-            Law::FirstHot { ratio } => (running_sums(geometric(n_servers, ratio, 1)), Some(uniform())),
+        let uniform = || Shares::new((0..n_servers).map(|_| 1.0));
+        let first = match law {
+            Law::Uniform | Law::Chain => uniform(),
+            Law::Geometric { ratio, hot_spots } => Shares::new(geometric(n_servers, ratio, hot_spots)),
+            Law::Zipf => Shares::new((0..n_servers).map(|j| 1.0 / f64::from(j + 1))),
+            Law::FirstHot { ratio } => Shares::new(geometric(n_servers, ratio, 1)),
         };
-        let others = others.unwrap_or_else(|| first.clone());
+        let others = if matches!(law, Law::FirstHot { .. }) { uniform() } else { first.clone() };
         Self { first, others, chain: law == Law::Chain }
     }
 
     /// Draws distinct servers into `set`.
     fn draw(&self, copies: u32, draw: &mut dyn Draw, set: &mut Vec<u32>) {
         set.clear();
-        let n_servers = self.first.len() as u32;
         if self.chain {
-            let starts = n_servers - copies + 1;
+            let starts = self.first.of.len() as u32 - copies + 1;
             let hot = (starts / 10).max(1);
             let is_hot = draw.below(2) == 0;
             let start = draw.below(if is_hot { hot } else { starts });
@@ -191,32 +200,51 @@ impl Placement {
             return;
         }
         for k in 0..copies {
-            let sums = if k == 0 { &self.first } else { &self.others };
-            set.push(draw_new(sums, draw, set));
+            let shares = if k == 0 { &self.first } else { &self.others };
+            set.push(shares.draw_new(draw, set));
         }
     }
 }
 
-/// A server that is not in `set`, by the shares of those left.
-fn draw_new(sums: &[f64], draw: &mut dyn Draw, set: &[u32]) -> u32 {
-    const TRIES: usize = 32;
-    let total = sums[sums.len() - 1];
-    for _ in 0..TRIES {
-        let mark = draw.unit() * total;
-        let server = sums.partition_point(|&sum| sum <= mark).min(sums.len() - 1) as u32;
-        if !set.contains(&server) {
-            return server;
-        }
+/// The shares of the servers, and their running sums.
+#[derive(Clone)]
+struct Shares {
+    of: Vec<f64>,
+    sums: Vec<f64>,
+}
+
+impl Shares {
+    fn new(shares: impl Iterator<Item = f64>) -> Self {
+        let of: Vec<f64> = shares.collect();
+        let sums = of.iter().scan(0.0, |sum, share| {
+            *sum += share;
+            Some(*sum)
+        });
+        Self { sums: sums.collect(), of }
     }
-    // Nearly all of the mass is taken: the same law, by going through what is left.
-    let left = || (0..sums.len() as u32).filter(|s| !set.contains(s));
-    let share = |s: u32| sums[s as usize] - if s == 0 { 0.0 } else { sums[s as usize - 1] };
-    let mut mark = draw.unit() * left().map(share).sum::<f64>();
-    let drawn = left().find(|&s| {
-        mark -= share(s);
-        mark < 0.0
-    });
-    drawn.or_else(|| left().next()).unwrap_or(0)
+
+    /// A server that is not in `set`, by the shares of those left.
+    fn draw_new(&self, draw: &mut dyn Draw, set: &[u32]) -> u32 {
+        const TRIES: usize = 32;
+        let total = self.sums[self.sums.len() - 1];
+        for _ in 0..TRIES {
+            let mark = draw.unit() * total;
+            let server = self.sums.partition_point(|&sum| sum <= mark).min(self.sums.len() - 1) as u32;
+            if !set.contains(&server) {
+                return server;
+            }
+        }
+        // Nearly all of the mass is taken: the same law, by going through what is left.
+        let mut left = self.of.clone();
+        set.iter().for_each(|&s| left[s as usize] = -1.0);
+        let left = || (0..).zip(&left).filter(|&(_, &share)| share >= 0.0);
+        let mut mark = draw.unit() * left().map(|(_, share)| share).sum::<f64>();
+        let drawn = left().find(|(_, share)| {
+            mark -= *share;
+            mark < 0.0
+        });
+        drawn.or_else(|| left().next()).map_or(0, |(server, _)| server)
+    }
 }
 
 fn geometric(n_servers: u32, ratio: f64, hot_spots: u32) -> impl Iterator<Item = f64> {
@@ -227,15 +255,6 @@ fn geometric(n_servers: u32, ratio: f64, hot_spots: u32) -> impl Iterator<Item =
         let sum: f64 = powers().sum();
         powers().map(move |p| p / sum)
     })
-}
-
-fn running_sums(shares: impl Iterator<Item = f64>) -> Vec<f64> {
-    shares
-        .scan(0.0, |sum, share| {
-            *sum += share;
-            Some(*sum)
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,18 +1,25 @@
 //! `evenkeel check`: verify a plan, and the proof in its summary, from scratch.
 
-use std::io::{self, Write};
+use std::io;
+use std::path::Path;
 
 use anyhow::{Result, bail};
 use evenkeel::check::{self, Measures, Subject};
 use evenkeel::model::{Batch, Transfer};
-use serde_json::json;
+use evenkeel::policy;
+use serde_json::{Value, json};
 
 use super::{Outcome, require_equal_nodes};
 use crate::cli::CheckArgs;
 use crate::formats::{self, Bottleneck, Source, Summary};
+use crate::output::print;
 use crate::text::{count, counted};
 
 pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
+    let stdin = Path::new("-");
+    if args.plan == stdin && args.input.paths().contains(&stdin) {
+        bail!("standard input can only be read once; name a file for the batch or the plan");
+    }
     let input = formats::read_input(&args.input)?;
     require_equal_nodes(&input)?;
     let batch = input.batch;
@@ -25,10 +32,20 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
     }
     let source = Source::open(&args.plan)?;
     let rows = formats::read_plan(source.reader, &source.name, &batch)?;
-    let ordered = !args.no_order && summary.as_ref().is_none_or(|s| s.length.is_some());
+    let ordered = !args.no_order;
+    match &summary {
+        // Only who asks for it gets less checked.
+        Some(summary) if ordered && summary.length.is_none() => {
+            bail!("the summary is of a plan without an order; add --no-order to check it as such");
+        }
+        Some(summary) if !ordered && summary.length.is_some() => {
+            bail!("the summary is of a plan with an order; leave out --no-order");
+        }
+        _ => {}
+    }
     let result = check::plan(&batch, &rows, ordered).map_err(|fault| fault.to_string());
     let result = result.and_then(|measures| match &summary {
-        Some(summary) => check_summary(&batch, summary, measures, &rows).map(|()| measures),
+        Some(summary) => check_summary(args, &batch, summary, measures, &rows).map(|()| measures),
         None => Ok(measures),
     });
     report(args, &batch, ordered, summary.is_some(), &result)?;
@@ -36,6 +53,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
 }
 
 fn check_summary(
+    args: &CheckArgs,
     batch: &Batch,
     summary: &Summary,
     measures: Measures,
@@ -48,6 +66,7 @@ fn check_summary(
         }
         Err(format!("the summary says {what} {}, but it is {}", count(claimed), count(found)))
     };
+    same("block", summary.block, args.input.block)?;
     same("requests", summary.requests, batch.n_requests() as u64)?;
     same("clients", summary.clients, batch.n_clients() as u64)?;
     same("servers", summary.servers, batch.n_servers() as u64)?;
@@ -63,6 +82,12 @@ fn check_summary(
     let forced = check::bound(batch, &bound, subject).map_err(|fault| fault.to_string())?;
     if summary.bottleneck != Bottleneck::new(batch, &bound.proof, forced) {
         return Err("the requests or blocks of the bottleneck are not as the summary says".to_owned());
+    }
+    same("lower bound", summary.lower_bound, forced.proved)?;
+    let known = |name: &str| policy::ORDERS.iter().any(|&(order, _)| order == name);
+    let has_order = summary.order.as_deref().is_some_and(known);
+    if policy::find(&summary.policy).is_none() || has_order != summary.length.is_some() {
+        return Err("the summary names a policy or an order that there is not".to_owned());
     }
     let achieved = summary.length.unwrap_or(summary.max_load);
     if achieved < bound.value {
@@ -84,9 +109,8 @@ fn report(
     with_summary: bool,
     result: &Result<Measures, String>,
 ) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    if args.json {
-        let object = match result {
+    let text = if args.json {
+        match result {
             Ok(measures) => json!({
                 "format": 1,
                 "valid": true,
@@ -94,20 +118,27 @@ fn report(
                 "max_load": measures.max_load,
                 "proof_checked": with_summary,
             }),
-            Err(fault) => json!({"format": 1, "valid": false, "fault": fault}),
-        };
-        return writeln!(out, "{object}");
-    }
-    match result {
-        Ok(measures) => {
-            let requests = counted(batch.n_requests() as u64, "request");
-            let length = match ordered {
-                true => format!("{} in {}", requests, counted(measures.length, "slot")),
-                false => requests,
-            };
-            let proof = if with_summary { "; the proof of the lower bound holds" } else { "" };
-            writeln!(out, "valid: {length}, max load {}{proof}", count(measures.max_load))
+            Err(fault) => invalid_as_json(fault),
         }
-        Err(fault) => writeln!(out, "invalid: {fault}"),
-    }
+        .to_string()
+    } else {
+        match result {
+            Ok(measures) => {
+                let requests = counted(batch.n_requests() as u64, "request");
+                let length = match ordered {
+                    true => format!("{requests} in {}", counted(measures.length, "slot")),
+                    false => requests,
+                };
+                let proof = if with_summary { "; the proof of the lower bound holds" } else { "" };
+                format!("valid: {length}, max load {}{proof}", count(measures.max_load))
+            }
+            Err(fault) => format!("invalid: {fault}"),
+        }
+    };
+    print(&(text + "\n"))
+}
+
+/// What is printed of a plan that is not valid.
+pub(super) fn invalid_as_json(fault: &str) -> Value {
+    json!({"format": 1, "valid": false, "fault": fault})
 }

@@ -1,7 +1,6 @@
 //! `evenkeel demo`: a hot spot, planned by several policies, side by side.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 
 use anyhow::Result;
 use evenkeel::bound::Bound;
@@ -18,6 +17,7 @@ use super::generate::gentle_ratio;
 use super::{Outcome, in_words, ratio, verified};
 use crate::cli::DemoArgs;
 use crate::formats::Bottleneck;
+use crate::output::print;
 use crate::text::{bar, count, counted, table};
 
 const POLICIES: [&str; 3] = ["first", "random", "optimal"];
@@ -58,7 +58,6 @@ pub(super) fn run(args: &DemoArgs) -> Result<Outcome> {
     let bound = optimal::length_bound(&batch);
     let forced = verified(&batch, &bound, Subject::Length)?;
     let bottleneck = Bottleneck::new(&batch, &bound.proof, forced);
-    let mut out = io::stdout().lock();
     if args.json {
         let policies: Vec<_> = rows
             .iter()
@@ -81,9 +80,9 @@ pub(super) fn run(args: &DemoArgs) -> Result<Outcome> {
             "bottleneck": bottleneck,
             "policies": policies,
         });
-        writeln!(out, "{object}")?;
+        print(&format!("{object}\n"))?;
     } else {
-        write!(out, "{}", for_people(&batch, &rows, &bound, &bottleneck))?;
+        print(&for_people(&batch, &rows, &bound, &bottleneck))?;
     }
     Ok(Outcome::Done)
 }

@@ -1,12 +1,12 @@
 //! `evenkeel generate`: draw a batch to try things on.
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Result, anyhow};
 use evenkeel::workload::{Clients, Law, Sizes, Workload};
 
 use super::Outcome;
 use crate::cli::{BatchFormat, GenerateArgs, LawName};
 use crate::formats;
-use crate::output::Output;
+use crate::output::Target;
 
 pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
     let ratio = args.ratio.unwrap_or_else(|| gentle_ratio(args.servers));
@@ -26,14 +26,12 @@ pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
         clients: if args.in_turn { Clients::InTurn } else { Clients::Drawn },
         seed: args.seed,
     };
-    let mut out = Output::open(&args.out)?;
+    let out = Target::new(&args.out, &[])?;
     let batch = workload.generate()?;
-    match args.format {
-        BatchFormat::Csv => formats::write_batch_csv(&batch, &mut out),
-        BatchFormat::Json => formats::write_batch_json(&batch, &mut out),
-    }
-    .context("cannot write the batch")?;
-    out.finish()?;
+    out.write(|file| match args.format {
+        BatchFormat::Csv => formats::write_batch_csv(&batch, file),
+        BatchFormat::Json => formats::write_batch_json(&batch, file),
+    })?;
     Ok(Outcome::Done)
 }
 

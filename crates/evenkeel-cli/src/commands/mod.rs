@@ -11,7 +11,8 @@ use anyhow::{Result, bail};
 use evenkeel::bound::Bound;
 use evenkeel::check::{Forced, Subject};
 use evenkeel::draw::Seeded;
-use evenkeel::model::{Batch, Choice, Server};
+use evenkeel::model::{Batch, Choice, Part, Schedule, Server, Transfer, shown};
+use evenkeel::order;
 use evenkeel::policy::{self, Policy};
 use evenkeel::select::{Goal, optimal};
 
@@ -80,12 +81,26 @@ impl Task {
         (self.policy.select)(batch, self.goal, &mut Seeded::new(self.seed))
     }
 
+    /// The transfers of a choice in their order; without one they all start at 0.
+    fn schedule(&self, batch: &Batch, choice: &Choice) -> Schedule {
+        if self.order.is_some() {
+            return order::colour::order(batch, choice);
+        }
+        let transfers = choice.parts(batch).map(|Part { request, server, blocks }| Transfer {
+            request,
+            server,
+            start: 0,
+            blocks,
+        });
+        Schedule { transfers: transfers.collect(), length: 0 }
+    }
+
     /// The bound on the length, or without an order on the largest load; `known` if the policy gave that one.
     fn bound(&self, batch: &Batch, known: Option<Bound>) -> Bound {
         match (known, self.subject()) {
             (Some(bound), Subject::Length) if self.goal == Goal::Length => bound,
             (Some(bound), Subject::MaxLoad) => bound,
-            (_, Subject::Length) => optimal::select(batch, Goal::Length).1,
+            (_, Subject::Length) => optimal::length_bound(batch),
             (_, Subject::MaxLoad) => optimal::select(batch, Goal::MaxLoad).1,
         }
     }
@@ -93,20 +108,20 @@ impl Task {
 
 /// Refuses what would otherwise be silently ignored.
 fn require_equal_nodes(input: &Input) -> Result<()> {
-    let unusual = input.servers.iter().position(|server| *server != Server::default());
-    if let Some(id) = unusual {
-        bail!(
-            "server `{}` has a speed, slots or a backlog; plans for unequal servers are not made yet: \
-             give each speed 1, 1 slot and backlog 0",
-            input.batch.servers().name(id as u32)
-        );
+    let usual = Server::default();
+    for (server, name) in input.servers.iter().zip(input.batch.servers().iter()) {
+        let what = match server {
+            Server { speed, .. } if *speed != usual.speed => "a speed other than 1",
+            Server { slots, .. } if *slots != usual.slots => "several slots",
+            Server { backlog_bytes, .. } if *backlog_bytes != usual.backlog_bytes => "a backlog",
+            _ => continue,
+        };
+        bail!("server `{}` has {what}; plans for unequal servers are not made yet", shown(name));
     }
-    let unusual = input.clients.iter().position(|client| client.slots != 1);
-    if let Some(id) = unusual {
-        bail!(
-            "client `{}` has several slots; plans for unequal clients are not made yet: give each 1 slot",
-            input.batch.clients().name(id as u32)
-        );
+    for (client, name) in input.clients.iter().zip(input.batch.clients().iter()) {
+        if client.slots != 1 {
+            bail!("client `{}` has several slots; plans for unequal clients are not made yet", shown(name));
+        }
     }
     Ok(())
 }
@@ -115,20 +130,21 @@ fn require_equal_nodes(input: &Input) -> Result<()> {
 fn in_words(bottleneck: &Bottleneck, n_servers: u64) -> String {
     match bottleneck {
         Bottleneck::Servers { blocks: 0, .. } => "there is nothing to transfer".to_owned(),
-        Bottleneck::Servers { servers, blocks, .. } if servers.len() as u64 == n_servers => {
-            format!(
-                "all {} together have {} to serve",
-                counted(n_servers, "server"),
-                counted(*blocks, "block")
-            )
+        Bottleneck::Servers { servers, requests, blocks } => {
+            let n = servers.len() as u64;
+            let (requests, blocks) = (counted(*requests, "request"), counted(*blocks, "block"));
+            match n {
+                1 => format!("server {} holds the only copies of {requests}, {blocks}", servers[0]),
+                _ if n == n_servers => {
+                    format!("all {} together have {blocks} to serve", counted(n, "server"))
+                }
+                _ => format!(
+                    "{} ({}) hold all copies of {requests}, {blocks}",
+                    counted(n, "server"),
+                    some_of(servers, 5)
+                ),
+            }
         }
-        Bottleneck::Servers { servers, requests, blocks } => format!(
-            "{} ({}) hold all copies of {} with {}",
-            counted(servers.len() as u64, "server"),
-            some_of(servers, 5),
-            counted(*requests, "request"),
-            counted(*blocks, "block"),
-        ),
         Bottleneck::Client { client, blocks } => {
             format!("client {client} has to receive {}", counted(*blocks, "block"))
         }

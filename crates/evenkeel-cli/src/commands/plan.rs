@@ -4,21 +4,20 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::time::Instant;
 
-use anyhow::{Context, Result};
-use evenkeel::bound::Bound;
+use anyhow::Result;
 use evenkeel::check::Subject;
-use evenkeel::model::{Batch, Choice, Schedule, Transfer};
-use evenkeel::order;
+use evenkeel::model::Transfer;
 
 use super::{Outcome, Task, in_words, require_equal_nodes, verified};
 use crate::cli::PlanArgs;
 use crate::formats::{self, Bottleneck, Seconds, Summary};
-use crate::output::Output;
+use crate::output::{Target, print};
 use crate::text::{count, counted, pairs};
 
 pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     let task = Task::new(&args.policy)?;
-    let out = args.out.as_deref().map(Output::open).transpose()?;
+    let inputs = args.input.paths();
+    let out = args.out.as_deref().map(|path| Target::new(path, &inputs)).transpose()?;
     let mut seconds = Seconds::default();
 
     let start = Instant::now();
@@ -31,59 +30,24 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     let (choice, bound) = task.select(&batch);
     seconds.select = start.elapsed().as_secs_f64();
     let bound = task.bound(&batch, bound);
+    let forced = verified(&batch, &bound, task.subject())?;
 
     let start = Instant::now();
     let max_load = choice.loads(&batch).into_iter().max().unwrap_or(0);
-    let schedule = match task.order {
-        Some(_) => order::colour::order(&batch, &choice),
-        None => unordered(&batch, &choice),
-    };
+    let schedule = task.schedule(&batch, &choice);
     drop(choice);
     seconds.order = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
-    if let Some(mut out) = out {
-        formats::write_plan(&batch, schedule.transfers.iter().copied(), &mut out)
-            .context("cannot write the plan")?;
-        out.finish()?;
+    if let Some(out) = out {
+        let rows = schedule.transfers.iter().copied();
+        out.write(|file| formats::write_plan(&batch, rows, file))?;
     }
     seconds.write = start.elapsed().as_secs_f64();
 
-    let summary = summarise(&task, args, &batch, &schedule, max_load, &bound, seconds)?;
-    let to_stderr = args.out.as_deref() == Some(Path::new("-"));
-    let mut stream: Box<dyn Write> = if to_stderr { Box::new(io::stderr()) } else { Box::new(io::stdout()) };
-    if args.json {
-        writeln!(stream, "{}", serde_json::to_string(&summary)?)?;
-    } else {
-        write!(stream, "{}", for_people(&summary))?;
-    }
-    Ok(Outcome::Done)
-}
-
-/// The choice as transfers that all start at 0.
-pub(super) fn unordered(batch: &Batch, choice: &Choice) -> Schedule {
-    let transfers = choice.parts(batch).map(|part| Transfer {
-        request: part.request,
-        server: part.server,
-        start: 0,
-        blocks: part.blocks,
-    });
-    Schedule { transfers: transfers.collect(), length: 0 }
-}
-
-fn summarise(
-    task: &Task,
-    args: &PlanArgs,
-    batch: &Batch,
-    schedule: &Schedule,
-    max_load: u64,
-    bound: &Bound,
-    seconds: Seconds,
-) -> Result<Summary> {
-    let forced = verified(batch, bound, task.subject())?;
     let length = task.order.map(|_| schedule.length);
     let plan_fingerprint = Transfer::fingerprint(schedule.transfers.iter().copied());
-    Ok(Summary {
+    let summary = Summary {
         format: 1,
         policy: task.policy.name.to_owned(),
         order: task.order.map(str::to_owned),
@@ -96,11 +60,18 @@ fn summarise(
         max_load,
         lower_bound: bound.value,
         optimal: length.unwrap_or(max_load) == bound.value,
-        bottleneck: Bottleneck::new(batch, &bound.proof, forced),
+        bottleneck: Bottleneck::new(&batch, &bound.proof, forced),
         batch_fingerprint: format!("{:016x}", batch.fingerprint()),
         plan_fingerprint: format!("{plan_fingerprint:016x}"),
         seconds,
-    })
+    };
+    let text = if args.json { serde_json::to_string(&summary)? + "\n" } else { for_people(&summary) };
+    if args.out.as_deref() == Some(Path::new("-")) {
+        io::stderr().write_all(text.as_bytes())?;
+    } else {
+        print(&text)?;
+    }
+    Ok(Outcome::Done)
 }
 
 fn for_people(summary: &Summary) -> String {

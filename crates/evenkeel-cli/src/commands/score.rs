@@ -1,16 +1,14 @@
 //! `evenkeel score`: how good is a plan or a policy.
 
-use std::io::{self, Write};
-
 use anyhow::Result;
 use evenkeel::check;
-use evenkeel::order;
 use serde_json::json;
 
-use super::plan::unordered;
+use super::check::invalid_as_json;
 use super::{Outcome, Task, in_words, ratio, require_equal_nodes, verified};
 use crate::cli::ScoreArgs;
 use crate::formats::{self, Bottleneck, Source};
+use crate::output::print;
 use crate::text::{count, pairs};
 
 pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
@@ -24,14 +22,14 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
         (formats::read_plan(source.reader, &source.name, &batch)?, None)
     } else {
         let (choice, bound) = task.select(&batch);
-        let schedule =
-            if ordered { order::colour::order(&batch, &choice) } else { unordered(&batch, &choice) };
-        (schedule.transfers, bound)
+        (task.schedule(&batch, &choice).transfers, bound)
     };
     let measures = match check::plan(&batch, &rows, ordered) {
         Ok(measures) => measures,
         Err(fault) => {
-            writeln!(io::stdout(), "invalid: {fault}")?;
+            let fault = fault.to_string();
+            let json = args.json.then(|| invalid_as_json(&fault).to_string());
+            print(&(json.unwrap_or_else(|| format!("invalid: {fault}")) + "\n"))?;
             return Ok(Outcome::Failed);
         }
     };
@@ -40,7 +38,6 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
     let bottleneck = Bottleneck::new(&batch, &bound.proof, forced);
     let achieved = if ordered { measures.length } else { measures.max_load };
     let score = ratio(achieved, bound.value);
-    let mut out = io::stdout().lock();
     if args.json {
         let policy = args.plan.is_none().then_some(task.policy.name);
         let object = json!({
@@ -52,7 +49,7 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
             "score": score,
             "bottleneck": bottleneck,
         });
-        writeln!(out, "{object}")?;
+        print(&format!("{object}\n"))?;
         return Ok(Outcome::Done);
     }
     let what = if ordered { "length" } else { "max load" };
@@ -62,6 +59,6 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
         ("lower bound", count(bound.value)),
         ("because", in_words(&bottleneck, batch.n_servers() as u64)),
     ];
-    write!(out, "{}", pairs(&rows))?;
+    print(&pairs(&rows))?;
     Ok(Outcome::Done)
 }

@@ -2,13 +2,12 @@
 //!
 //! Requests go into the batch one by one as they are read.
 
-use std::borrow::Cow;
 use std::fmt;
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 
-use evenkeel::model::{Batch, BatchBuilder, NameTable};
+use evenkeel::model::{Batch, BatchBuilder, NameTable, shown};
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::json;
 
 use super::{Declared, InputError, skip_bom};
@@ -26,14 +25,14 @@ pub fn read_batch_json(
     skip_bom(&mut reader).map_err(|e| InputError::new(file, None, format!("cannot read it: {e}")))?;
     let mut batch = declared.builder();
     let limited = LimitedStrings { inner: reader, state: State::Outside };
-    let mut json = serde_json::Deserializer::from_reader(limited);
+    let mut json = serde_json::Deserializer::from_reader(BufReader::new(limited));
     let read = BatchSeed { batch: &mut batch, block }.deserialize(&mut json).and_then(|()| json.end());
     read.map_err(|e| InputError::new(file, e.line() as u64, without_place(&e)))?;
     Ok(batch.finish())
 }
 
 /// The message without the line, which the error has already.
-fn without_place(error: &serde_json::Error) -> String {
+pub(super) fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
     if error.is_eof() {
@@ -64,14 +63,13 @@ impl<'de> Visitor<'de> for BatchSeed<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
         let Self { batch, block } = self;
-        let mut has_requests = false;
-        while let Some(key) = map.next_key::<Cow<'_, str>>()? {
+        let mut seen: Vec<String> = Vec::new();
+        while let Some(key) = map.next_key::<String>()? {
+            if seen.contains(&key) {
+                return Err(A::Error::custom(format!("`{}` is there twice; keep one of them", shown(&key))));
+            }
             match &*key {
-                "requests" if has_requests => return Err(A::Error::duplicate_field("requests")),
-                "requests" => {
-                    map.next_value_seed(RequestsSeed { batch: &mut *batch, block })?;
-                    has_requests = true;
-                }
+                "requests" => map.next_value_seed(RequestsSeed { batch: &mut *batch, block })?,
                 "servers" => {
                     let names = distinct_names::<A>(&map.next_value::<Vec<String>>()?, "server")?;
                     batch.declare_servers(names).map_err(A::Error::custom)?;
@@ -86,26 +84,25 @@ impl<'de> Visitor<'de> for BatchSeed<'_> {
                         return Err(A::Error::custom(format!("format {format} is not known; write 1")));
                     }
                 }
-                _ => {
-                    map.next_value::<IgnoredAny>()?;
-                    return Err(A::Error::unknown_field(&key, &["servers", "clients", "requests"]));
-                }
+                _ => return Err(A::Error::unknown_field(&shown(&key), &["servers", "clients", "requests"])),
             }
+            seen.push(key);
         }
-        if has_requests { Ok(()) } else { Err(A::Error::missing_field("requests")) }
+        if seen.iter().any(|key| key == "requests") {
+            Ok(())
+        } else {
+            Err(A::Error::missing_field("requests"))
+        }
     }
 }
 
-fn distinct_names<'de, A: MapAccess<'de>>(names: &[String], kind: &str) -> Result<NameTable, A::Error> {
+fn distinct_names<'de, A: MapAccess<'de>>(
+    names: &[String],
+    kind: &'static str,
+) -> Result<NameTable, A::Error> {
     let mut table = NameTable::new();
     for name in names {
-        if name.is_empty() {
-            return Err(A::Error::custom(format!("a {kind} has an empty name")));
-        }
-        if table.find(name).is_some() {
-            return Err(A::Error::custom(format!("{kind} `{name}` is there twice; keep one of them")));
-        }
-        table.intern(name);
+        table.insert(name, kind).map_err(A::Error::custom)?;
     }
     Ok(table)
 }
@@ -154,8 +151,10 @@ impl<'de> Visitor<'de> for RequestsSeed<'_> {
         while let Some(request) = requests.next_element::<Request>()? {
             for replica in &request.replicas {
                 if replica.contains('|') {
-                    let message = format!("the name of server `{replica}` has a |, which separates replicas");
-                    return Err(A::Error::custom(message));
+                    let name = shown(replica);
+                    return Err(A::Error::custom(format!(
+                        "server `{name}` has a | in its name; give it another"
+                    )));
                 }
                 self.batch.replica(replica).map_err(A::Error::custom)?;
             }

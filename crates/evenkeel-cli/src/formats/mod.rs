@@ -108,6 +108,14 @@ pub struct Input {
 
 /// Reads a batch, CSV or JSON by its first character, and the files that describe its servers and clients.
 pub(crate) fn read_input(args: &crate::cli::BatchArgs) -> Result<Input, InputError> {
+    let from_stdin = args.paths().iter().filter(|path| **path == Path::new("-")).count();
+    if from_stdin > 1 {
+        return Err(InputError::new(
+            "-",
+            None,
+            "standard input can only be read once; name a file for the others",
+        ));
+    }
     let servers = args.servers.as_deref().map(Source::open).transpose()?;
     let servers = servers.map(|source| read_servers(source.reader, &source.name)).transpose()?;
     let clients = args.clients.as_deref().map(Source::open).transpose()?;
@@ -116,8 +124,9 @@ pub(crate) fn read_input(args: &crate::cli::BatchArgs) -> Result<Input, InputErr
         servers: servers.as_ref().map(|(names, _)| names.clone()),
         clients: clients.as_ref().map(|(names, _)| names.clone()),
     };
-    let Source { name, mut reader } = Source::open(&args.batch)?;
-    let batch = if starts_as_json(&mut reader, &name)? {
+    let Source { name, reader } = Source::open(&args.batch)?;
+    let (is_json, reader) = sniff(reader, &name)?;
+    let batch = if is_json {
         read_batch_json(reader, &name, args.block, declared)?
     } else {
         read_batch_csv(reader, &name, args.block, declared)?
@@ -146,15 +155,37 @@ impl Declared {
     }
 }
 
-fn starts_as_json(reader: &mut impl BufRead, name: &str) -> Result<bool, InputError> {
-    let start = reader.fill_buf().map_err(|e| InputError::new(name, None, format!("cannot read it: {e}")))?;
-    let start = start.strip_prefix(BOM).unwrap_or(start);
-    Ok(start.iter().find(|byte| !byte.is_ascii_whitespace()) == Some(&b'{'))
+/// Whether the input is JSON, by its first character, and the input with all of it.
+fn sniff(mut reader: Box<dyn BufRead>, name: &str) -> Result<(bool, Box<dyn BufRead>), InputError> {
+    // A pipe may give it in small pieces, so the start is gathered first.
+    const MOST: usize = 4096;
+    let mut start = Vec::new();
+    let first = loop {
+        let text = start.strip_prefix(BOM).unwrap_or(&start);
+        let first = text.iter().copied().find(|byte| !byte.is_ascii_whitespace());
+        let may_become_bom = start.len() < BOM.len() && BOM.starts_with(&start);
+        if first.is_some() && !may_become_bom || start.len() >= MOST {
+            break first;
+        }
+        let chunk =
+            reader.fill_buf().map_err(|e| InputError::new(name, None, format!("cannot read it: {e}")))?;
+        if chunk.is_empty() {
+            break first;
+        }
+        let n = chunk.len().min(MOST - start.len());
+        start.extend_from_slice(&chunk[..n]);
+        reader.consume(n);
+    };
+    Ok((
+        first == Some(b'{'),
+        Box::new(BufReader::with_capacity(BUFFER, io::Cursor::new(start).chain(reader))),
+    ))
 }
 
 /// The mark that some editors put before UTF-8.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
+/// The first three bytes of `reader` must be in its buffer, as [`sniff`] leaves them.
 fn skip_bom(reader: &mut impl BufRead) -> io::Result<()> {
     if reader.fill_buf()?.starts_with(BOM) {
         reader.consume(BOM.len());

@@ -51,14 +51,12 @@ pub fn read_clients(reader: impl BufRead, file: &str) -> Result<(NameTable, Vec<
     Ok((names, clients))
 }
 
-fn add_name<R: BufRead>(table: &Table<R>, names: &mut NameTable, kind: &str) -> Result<(), InputError> {
+fn add_name<R: BufRead>(
+    table: &Table<R>,
+    names: &mut NameTable,
+    kind: &'static str,
+) -> Result<(), InputError> {
     let name = table.required(0)?;
-    if name.is_empty() {
-        return Err(table.error(format!("a {kind} has an empty name")));
-    }
-    if names.find(name).is_some() {
-        return Err(table.error(format!("{kind} `{name}` is there twice; keep one of them")));
-    }
-    names.intern(name);
+    names.insert(name, kind).map_err(|e| table.error(e))?;
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! Numbers in text, with errors that say what is wrong with them.
 
-use evenkeel::model::Speed;
+use evenkeel::model::{Speed, shown};
 
 /// A whole number of at most 64 bits.
 pub(super) fn whole(text: &str, what: &str) -> Result<u64, String> {
@@ -11,6 +11,7 @@ pub(super) fn whole(text: &str, what: &str) -> Result<u64, String> {
 }
 
 fn why_not_whole(text: &str, what: &str) -> String {
+    let text = &shown(text)[..];
     let digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     if text.is_empty() {
         format!("the {what} is missing; write a whole number")
@@ -18,7 +19,7 @@ fn why_not_whole(text: &str, what: &str) -> String {
         format!("the {what} {text} does not fit in 64 bits")
     } else if text.strip_prefix('-').is_some_and(digits) {
         format!("the {what} {text} is negative; write a whole number from 0 on")
-    } else if text.parse::<f64>().is_ok() {
+    } else if text.parse::<f64>().is_ok_and(f64::is_finite) {
         format!("the {what} `{text}` is not whole; write a whole number")
     } else {
         format!("the {what} `{text}` is not a number; write a whole number")
@@ -38,16 +39,15 @@ pub(super) fn slots(text: &str) -> Result<u32, String> {
 /// A decimal number above 0 with at most six decimals.
 pub(super) fn speed(text: &str) -> Result<Speed, String> {
     let wrong = || {
-        format!(
-            "the speed `{text}` is not a decimal number above 0 with at most 6 decimals, such as 2 or 0.5"
-        )
+        let text = shown(text);
+        format!("the speed `{text}` is not a number above 0 with at most 6 decimals, such as 2 or 0.5")
     };
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
     let all_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     if !all_digits(whole) || !all_digits(decimals) || decimals.len() > 6 {
         return Err(wrong());
     }
-    let too_large = || format!("the speed {text} is too large; only the ratio of speeds matters");
+    let too_large = || format!("the speed {} is too large; only the ratio of speeds matters", shown(text));
     let whole: u64 = whole.parse().map_err(|_| too_large())?;
     let millionths: u64 = format!("{decimals:0<6}").parse().map_err(|_| wrong())?;
     let millionths = whole.checked_mul(1_000_000).and_then(|w| w.checked_add(millionths));

@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use evenkeel::model::{Batch, ServerId, Transfer};
+use evenkeel::model::{Batch, ServerId, Transfer, shown};
 
 use super::table::{Table, quoted};
 use super::{InputError, numbers};
@@ -33,11 +33,14 @@ pub fn read_plan(reader: impl BufRead, file: &str, batch: &Batch) -> Result<Vec<
         let client = table.required(1)?;
         let wanted = batch.clients().name(batch.client(request as usize).0);
         if client != wanted {
-            return Err(other_batch(format!("request {request} is of client `{wanted}`, not `{client}`")));
+            return Err(other_batch(format!(
+                "request {request} is of client `{wanted}`, not `{}`",
+                shown(client)
+            )));
         }
         let server = table.required(2)?;
         let Some(server) = batch.servers().find(server) else {
-            return Err(other_batch(format!("the batch has no server `{server}`")));
+            return Err(other_batch(format!("the batch has no server `{}`", shown(server))));
         };
         rows.push(Transfer { request: request as u32, server: ServerId(server), start, blocks });
     }

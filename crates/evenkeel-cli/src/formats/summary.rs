@@ -8,9 +8,10 @@ use evenkeel::model::{Batch, ClientId, ServerId};
 use serde::{Deserialize, Serialize};
 
 use super::InputError;
+use super::batch_json::without_place;
 
 /// A summary longer than this is none.
-const MAX_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// What a plan amounts to, and why it cannot be better.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,6 +19,8 @@ const MAX_BYTES: u64 = 1 << 30;
 pub struct Summary {
     pub format: u32,
     pub policy: String,
+    // Said to be null rather than left out: what is missing is not the same as none.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub order: Option<String>,
     pub seed: u64,
     pub block: u64,
@@ -25,6 +28,7 @@ pub struct Summary {
     pub clients: u64,
     pub servers: u64,
     /// Slots; `None` if the transfers have no order.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub length: Option<u64>,
     pub max_load: u64,
     pub lower_bound: u64,
@@ -62,7 +66,7 @@ pub struct Seconds {
 impl Bottleneck {
     /// The proof with names, and what it forces.
     pub fn new(batch: &Batch, proof: &Proof, forced: Forced) -> Self {
-        let Forced { requests, blocks } = forced;
+        let Forced { requests, blocks, .. } = forced;
         match proof {
             Proof::Servers(servers) => {
                 let servers = servers.iter().map(|s| batch.servers().name(s.0).to_owned()).collect();
@@ -97,7 +101,7 @@ impl Summary {
 /// Reads a summary.
 pub fn read_summary(reader: impl Read, file: &str) -> Result<Summary, InputError> {
     let summary: Summary = serde_json::from_reader(reader.take(MAX_BYTES)).map_err(|e| {
-        let message = format!("{e}; give the summary that `plan --json` printed");
+        let message = format!("{}; give the summary that `plan --json` printed", without_place(&e));
         InputError::new(file, e.line() as u64, message)
     })?;
     if summary.format != 1 {

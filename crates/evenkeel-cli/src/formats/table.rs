@@ -5,6 +5,7 @@ use std::io::{self, BufRead, Read};
 use std::rc::Rc;
 
 use csv::{ByteRecord, ErrorKind};
+use evenkeel::model::shown;
 
 use super::{InputError, skip_bom};
 
@@ -15,9 +16,9 @@ const CHUNK: usize = 1 << 16;
 /// A table under way: one record at a time.
 pub(super) struct Table<R> {
     file: String,
-    reader: csv::Reader<Limited<R>>,
+    reader: csv::Reader<Lines<R>>,
     record: ByteRecord,
-    unread: Rc<Cell<u64>>,
+    tally: Rc<Tally>,
     columns: Vec<Option<usize>>,
     names: Vec<&'static str>,
 }
@@ -31,13 +32,13 @@ impl<R: BufRead> Table<R> {
         optional: &[&'static str],
     ) -> Result<Self, InputError> {
         skip_bom(&mut reader).map_err(|e| InputError::new(file, None, format!("cannot read it: {e}")))?;
-        let unread = Rc::new(Cell::new(0));
-        let limited = Limited { inner: reader, unread: Rc::clone(&unread) };
-        let reader = csv::ReaderBuilder::new().has_headers(false).buffer_capacity(CHUNK).from_reader(limited);
+        let tally = Rc::new(Tally::default());
+        let lines = Lines { inner: reader, tally: Rc::clone(&tally), last: b'\n' };
+        let reader = csv::ReaderBuilder::new().has_headers(false).buffer_capacity(CHUNK).from_reader(lines);
         let names: Vec<&'static str> = required.iter().chain(optional).copied().collect();
         let columns = vec![None; names.len()];
         let mut table =
-            Self { file: file.to_owned(), reader, record: ByteRecord::new(), unread, columns, names };
+            Self { file: file.to_owned(), reader, record: ByteRecord::new(), tally, columns, names };
         table.read_header(required)?;
         Ok(table)
     }
@@ -49,7 +50,7 @@ impl<R: BufRead> Table<R> {
             return Err(InputError::new(&self.file, None, message));
         }
         for k in 0..self.record.len() {
-            let name = String::from_utf8_lossy(&self.record[k]).into_owned();
+            let name = shown(&String::from_utf8_lossy(&self.record[k]));
             let Some(column) = self.names.iter().position(|known| *known == name) else {
                 return Err(self.error(format!("unknown column `{name}`; the header may have {header}")));
             };
@@ -67,9 +68,8 @@ impl<R: BufRead> Table<R> {
 
     /// Goes to the next record; false at the end.
     pub(super) fn next(&mut self) -> Result<bool, InputError> {
-        self.unread.set(0);
-        self.reader.read_byte_record(&mut self.record).map_err(|error| {
-            let line = error.position().map(csv::Position::line);
+        self.tally.unread.set(0);
+        let more = self.reader.read_byte_record(&mut self.record).map_err(|error| {
             let message = match error.kind() {
                 ErrorKind::UnequalLengths { expected_len, len, .. } => {
                     format!(
@@ -79,8 +79,12 @@ impl<R: BufRead> Table<R> {
                 ErrorKind::Io(e) => format!("cannot read on: {e}"),
                 _ => error.to_string(),
             };
-            InputError::new(&self.file, line.or_else(|| Some(self.reader.position().line())), message)
-        })
+            self.error(message)
+        })?;
+        if !more && self.tally.quotes.get() % 2 == 1 {
+            return Err(self.error("a quote in this file is not closed, or stands alone"));
+        }
+        Ok(more)
     }
 
     /// The field of the column with that index in the list given to [`Self::open`], if the table has it.
@@ -98,25 +102,76 @@ impl<R: BufRead> Table<R> {
 
     /// An error about the current record.
     pub(super) fn error(&self, message: impl std::fmt::Display) -> InputError {
-        let line = self.record.position().map(csv::Position::line);
-        InputError::new(&self.file, line, message)
+        // Every record ends with a line feed, and the reader stands behind it.
+        InputError::new(&self.file, self.reader.position().line().saturating_sub(1).max(1), message)
     }
 }
 
-/// Refuses to read on when a single record has taken too much.
-struct Limited<R> {
-    inner: R,
-    unread: Rc<Cell<u64>>,
+/// What has gone through a [`Lines`].
+#[derive(Default)]
+struct Tally {
+    /// Bytes since the last record.
+    unread: Cell<u64>,
+    /// Quotes so far.
+    quotes: Cell<u64>,
 }
 
-impl<R: Read> Read for Limited<R> {
+/// Lines that all end with a line feed, whatever they ended with. Refuses to read on when a record has no end.
+struct Lines<R> {
+    inner: R,
+    tally: Rc<Tally>,
+    last: u8,
+}
+
+impl<R: Read> Read for Lines<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let n = self.inner.read(buffer)?;
-        self.unread.set(self.unread.get() + n as u64);
-        if self.unread.get() > MAX_RECORD_BYTES {
-            return Err(io::Error::other("a row is longer than 64 MiB; is a quote not closed?"));
+        loop {
+            let n = self.inner.read(buffer)?;
+            if n == 0 {
+                return Ok(self.end_last_line(buffer));
+            }
+            let kept = self.end_with_line_feeds(&mut buffer[..n]);
+            let quotes: u64 = buffer[..kept].iter().map(|&byte| u64::from(byte == b'"')).sum();
+            self.tally.quotes.set(self.tally.quotes.get() + quotes);
+            self.tally.unread.set(self.tally.unread.get() + n as u64);
+            if self.tally.unread.get() > MAX_RECORD_BYTES {
+                return Err(io::Error::other("a row is longer than 64 MiB; is a quote not closed?"));
+            }
+            if kept > 0 {
+                return Ok(kept);
+            }
         }
-        Ok(n)
+    }
+}
+
+impl<R> Lines<R> {
+    /// CRLF and CR become LF; returns how many bytes are left.
+    fn end_with_line_feeds(&mut self, bytes: &mut [u8]) -> usize {
+        let before = std::mem::replace(&mut self.last, bytes[bytes.len() - 1]);
+        if before != b'\r' && !bytes.contains(&b'\r') {
+            return bytes.len();
+        }
+        let (mut kept, mut before) = (0, before);
+        for k in 0..bytes.len() {
+            let byte = bytes[k];
+            if !(byte == b'\n' && before == b'\r') {
+                bytes[kept] = if byte == b'\r' { b'\n' } else { byte };
+                kept += 1;
+            }
+            before = byte;
+        }
+        kept
+    }
+
+    /// Adds the line feed that the last line lacks.
+    fn end_last_line(&mut self, buffer: &mut [u8]) -> usize {
+        match buffer.first_mut() {
+            Some(first) if !matches!(self.last, b'\n' | b'\r') => {
+                (*first, self.last) = (b'\n', b'\n');
+                1
+            }
+            _ => 0,
+        }
     }
 }
 

@@ -32,7 +32,7 @@ fn names_in(folder: &Path) -> Vec<String> {
 
 #[test]
 fn wrong_csv() {
-    let cases: [(&[u8], &[&str]); 20] = [
+    let cases: [(&[u8], &[&str]); 29] = [
         (b"", &["empty", "header"]),
         (b"\xEF\xBB\xBF", &["empty", "header"]),
         (b"c0,1,s0|s1\n", &["batch:1", "unknown column `c0`"]),
@@ -46,13 +46,22 @@ fn wrong_csv() {
         (b"client,bytes,replicas\nc,18446744073709551615,s\nc,1,s\n", &["batch:3", "add up", "64 bits"]),
         (b"client,bytes,replicas\nc,,s\n", &["batch:2", "size is missing"]),
         (b"client,bytes,replicas\nc,1,\n", &["batch:2", "no replica"]),
-        (b"client,bytes,replicas\nc,1,s||t\n", &["batch:2", "server has an empty name"]),
+        (b"client,bytes,replicas\nc,1,s||t\n", &["batch:2", "name `` of a server is empty"]),
         (b"client,bytes,replicas\nc,1,s|t|s\n", &["batch:2", "`s` is named twice"]),
-        (b"client,bytes,replicas\n,1,s\n", &["batch:2", "client has an empty name"]),
+        (b"client,bytes,replicas\n,1,s\n", &["batch:2", "name `` of a client is empty"]),
         (b"client,bytes,replicas\nc,1,\xFF\n", &["batch:2", "UTF-8"]),
         (b"client,bytes,replicas\nc,1\n", &["batch:2", "2 fields", "header 3"]),
         (b"client,replicas,arrival\nc,s,soon\n", &["batch:2", "arrival `soon`"]),
-        (b"\x00\x01\x02", &["unknown column"]),
+        (b"\x00\x01\x02", &["unknown column `\\0\\u{1}"]),
+        (b"client,bytes,replicas\nc0,1,\"s0\nc1,1,s1\nc2,1,s0\n", &["quote"]),
+        (b"client,bytes,replicas\nc0,1,\"s0\nc1,1,s1\nc2,1,\"s0\n", &["batch:4", "line break"]),
+        (b"client,bytes,replicas\nc0,1,s0\"\n", &["quote"]),
+        (b"client,bytes,replicas\nc0,1,s0 | s1\n", &["batch:2", "`s0 `", "blank"]),
+        (b"client,bytes,replicas\r\nc,1,s\r\n\r\n\r\nc,x,s\r\n", &["batch:5", "`x`"]),
+        (b"\n\nclient,bytes,replicas\nc,1,s\n\nc,x,s", &["batch:6", "`x`"]),
+        (b"client,bytes,replicas\rc,1,s\rc,x,s\r", &["batch:3", "`x`"]),
+        (b"client,bytes,replicas\r\nc,1,s\r\nc,1\r\n", &["batch:3", "2 fields"]),
+        (b"c\x1b[31mlient,bytes,replicas\n", &["unknown column `c\\u{1b}[31mlient`"]),
     ];
     for (batch, words) in cases {
         refused(batch, &[], words);
@@ -61,7 +70,7 @@ fn wrong_csv() {
 
 #[test]
 fn wrong_json() {
-    let cases: [(&[u8], &[&str]); 13] = [
+    let cases: [(&[u8], &[&str]); 15] = [
         (b"{", &["batch:1", "cut off"]),
         (br#"{"requests":[{"client":"c","replicas":["s"]},"#, &["batch:1", "cut off"]),
         (b"{\n\"requests\":[{\"client\":\"c\",\"replicas\":[\"s\"]", &["batch:2", "cut off"]),
@@ -75,6 +84,8 @@ fn wrong_json() {
         (br#"{"servers":["t"],"requests":[{"client":"c","replicas":["s"]}]}"#, &["server `s`", "not among"]),
         (br#"{"requests":[{"client":"c","replicas":["s"]}],"servers":["t"]}"#, &["server `s`", "not among"]),
         (br#"{"requests":[]} {"requests":[]}"#, &["trailing"]),
+        (br#"{"servers":["s"],"servers":["t"],"requests":[]}"#, &["`servers` is there twice"]),
+        (br#"{"servers":["s","s"],"requests":[]}"#, &["server `s` is there twice"]),
     ];
     for (batch, words) in cases {
         refused(batch, &[], words);
@@ -84,7 +95,7 @@ fn wrong_json() {
 #[test]
 fn wrong_servers_and_clients_files() {
     let batch = b"client,bytes,replicas\nc0,1,s0|s1\n";
-    let servers: [(&str, &[&str]); 12] = [
+    let servers: [(&str, &[&str]); 13] = [
         ("", &["empty"]),
         ("server\ns0\n", &["server `s1` is not among the servers"]),
         ("server\ns0\ns1\ns0\n", &["servers.given:4", "`s0` is there twice"]),
@@ -95,7 +106,8 @@ fn wrong_servers_and_clients_files() {
         ("server,slots\ns0,0\ns1,1\n", &["servers.given:2", "0 slots"]),
         ("server,slots\ns0,4294967296\ns1,1\n", &["servers.given:2", "too many"]),
         ("server,backlog\ns0,-5\ns1,1\n", &["servers.given:2", "negative"]),
-        ("server,speed\ns0,2\ns1,1\n", &["server `s0`", "unequal servers"]),
+        ("server,speed\ns0,2\ns1,1\n", &["server `s0` has a speed other than 1"]),
+        ("server,backlog\ns0,0\ns1,7\n", &["server `s1` has a backlog"]),
         ("server,connections\ns0,x\ns1,1\n", &["servers.given:2", "connections"]),
     ];
     for (file, words) in servers {
@@ -207,6 +219,13 @@ fn plans_that_do_not_fit() {
     let summary = fs::read_to_string(folder.path().join("summary")).unwrap();
     let claims = [
         ("\"lower_bound\":2", "\"lower_bound\":1", 1),
+        ("\"lower_bound\":2,\"optimal\":true", "\"lower_bound\":1,\"optimal\":false", 1),
+        ("\"policy\":\"optimal\"", "\"policy\":\"magic\"", 1),
+        ("\"order\":\"colour\"", "\"order\":null", 1),
+        ("\"order\":\"colour\"", "\"order\":\"zzz\"", 1),
+        ("\"block\":1", "\"block\":4096", 1),
+        ("\"length\":2", "\"length\":null", 2),
+        ("\"length\":2,", "", 2),
         ("\"lower_bound\":2", "\"lower_bound\":3", 1),
         ("\"length\":2", "\"length\":1", 1),
         ("\"max_load\":2", "\"max_load\":1", 1),
@@ -226,4 +245,89 @@ fn plans_that_do_not_fit() {
         let (found, text) = check(&["batch", "plan.csv", "--summary", "lies"]);
         assert_eq!(found, Some(code), "{lies}\n{text}");
     }
+}
+
+/// A list of servers in the batch may only repeat what the servers file says; the file's order counts.
+#[test]
+fn a_servers_file_is_not_overridden() {
+    let batch = br#"{"servers":["b","a"],"requests":[{"client":"c","replicas":["a"]}]}"#;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("servers.given");
+    fs::write(&path, "server\na\n").unwrap();
+    refused(batch, &["--servers", path.to_str().unwrap()], &["server `b` is not among the servers"]);
+    fs::write(&path, "server,speed\na,2\nb,1\nspare,1\n").unwrap();
+    refused(batch, &["--servers", path.to_str().unwrap()], &["server `a` has a speed"]);
+}
+
+/// Only who asks for less gets less checked: a summary cannot switch the order off.
+#[test]
+fn a_summary_cannot_weaken_the_check() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    fs::write(at.join("batch"), "client,bytes,replicas\nc0,1,s0\nc0,1,s0\n").unwrap();
+    let output = evenkeel(&["plan", "batch", "--no-order", "--out", "plan.csv", "--json"], at);
+    fs::write(at.join("summary"), stdout(&output)).unwrap();
+    let check = |extra: &[&str]| {
+        let args = [&["check", "batch", "plan.csv"], extra].concat();
+        evenkeel(&args, at).status.code()
+    };
+    assert_eq!(check(&[]), Some(1));
+    assert_eq!(check(&["--summary", "summary"]), Some(2));
+    assert_eq!(check(&["--summary", "summary", "--no-order"]), Some(0));
+    fs::write(at.join("plan.csv"), "request,client,server,start,blocks\n0,c0,s0,0,1\n1,c0,s0,7,1\n").unwrap();
+    assert_eq!(check(&["--no-order"]), Some(1), "a start without an order");
+}
+
+#[test]
+fn an_input_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "client,bytes,replicas\nc0,1,s0\n";
+    fs::write(folder.path().join("batch"), text).unwrap();
+    let output = evenkeel(&["plan", "batch", "--out", "./batch"], folder.path());
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("an input of this command"), "{}", stderr(&output));
+    assert_eq!(fs::read_to_string(folder.path().join("batch")).unwrap(), text);
+}
+
+/// One row with very many replicas takes no longer than many rows with few.
+#[test]
+fn a_very_wide_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let names: Vec<String> = (0..300_000).map(|i| format!("s{i}")).collect();
+    fs::write(folder.path().join("batch"), format!("client,replicas\nc0,{}\n", names.join("|"))).unwrap();
+    assert_eq!(evenkeel(&["plan", "batch"], folder.path()).status.code(), Some(0));
+}
+
+/// The verdict is in the exit status, whoever reads the words.
+#[cfg(unix)]
+#[test]
+fn nobody_listens() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("batch"), "client,bytes,replicas\nc0,1,s0\n").unwrap();
+    fs::write(folder.path().join("bad.csv"), "request,client,server,start,blocks\n").unwrap();
+    let exe = env!("CARGO_BIN_EXE_evenkeel");
+    let cases = [
+        (format!("{{ sleep 0.2; {exe} check batch bad.csv; echo $? > code; }} | true"), "1"),
+        (format!("{exe} check batch bad.csv 2> /dev/full; echo $? > code"), "1"),
+        (format!("{exe} plan missing 2> /dev/full; echo $? > code"), "2"),
+        (format!("{exe} plan batch --out >(cat > copy); echo $? > code"), "0"),
+    ];
+    for (script, code) in cases {
+        std::process::Command::new("bash").args(["-c", &script]).current_dir(folder.path()).output().unwrap();
+        assert_eq!(fs::read_to_string(folder.path().join("code")).unwrap().trim(), code, "{script}");
+    }
+}
+
+/// A plan that replaces another is as readable as that one was.
+#[cfg(unix)]
+#[test]
+fn permissions_are_kept() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().unwrap();
+    let (batch, plan) = (folder.path().join("batch"), folder.path().join("plan.csv"));
+    fs::write(batch, "client,bytes,replicas\nc0,1,s0\n").unwrap();
+    fs::write(&plan, "old").unwrap();
+    fs::set_permissions(&plan, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(evenkeel(&["plan", "batch", "--out", "plan.csv"], folder.path()).status.code(), Some(0));
+    assert_eq!(fs::metadata(&plan).unwrap().permissions().mode() & 0o777, 0o600);
 }

@@ -150,14 +150,11 @@ impl<'a, P: Shares> Balance<'a, P> {
         }
     }
 
-    /// All servers of `zone` that the servers chosen by `is_source` reach, these included.
-    pub(crate) fn closure(
-        &mut self,
-        zone: &[ServerId],
-        is_source: impl Fn(ServerId) -> bool,
-    ) -> Vec<ServerId> {
+    /// The fullest servers of `zone` and all that they reach.
+    pub(crate) fn reach_of_fullest(&mut self, zone: &[ServerId]) -> Vec<ServerId> {
         let loads = std::mem::take(&mut self.loads);
-        self.search(zone, is_source, |_| false);
+        let most = zone.iter().map(|s| loads[s.index()]).max();
+        self.search(zone, |s| Some(loads[s.index()]) == most, |_| false);
         self.loads = loads;
         self.reached.clone()
     }

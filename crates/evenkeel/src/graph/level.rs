@@ -60,7 +60,10 @@ pub(crate) struct Levelled {
 /// Places the items as well as possible.
 pub(crate) fn level(items: Items<'_>, aim: Aim) -> Levelled {
     if Groups::promising(items) {
-        return level_grouped(&Groups::new(items), items, aim);
+        let groups = Groups::new(items);
+        if groups.worthwhile() {
+            return level_grouped(&groups, items, aim);
+        }
     }
     let floor = match aim {
         Aim::MaxDownTo(floor) => floor,
@@ -168,18 +171,13 @@ fn run<P: Shares>(
 ) -> Option<LevelAndProof> {
     let Aim::MaxDownTo(floor) = aim else {
         all_norms(balance, active.to_vec());
-        let top = max(&balance.loads);
-        let loads = balance.loads.clone();
-        let proof = balance.closure(active, |s| loads[s.index()] == top);
-        return Some((top, Some(proof)));
+        return Some((max(&balance.loads), Some(balance.reach_of_fullest(active))));
     };
     let average = average(total, active);
     let (mut level, mut proof) = (floor.max(average), (average >= floor).then(|| active.to_vec()));
     // What the fullest servers reach is mostly the closed set itself, so that one step goes to the optimum
     // and no load is moved that does not matter.
-    let top = max(&balance.loads);
-    let loads = balance.loads.clone();
-    let mut closed = balance.closure(active, |s| loads[s.index()] == top);
+    let mut closed = balance.reach_of_fullest(active);
     loop {
         let forced: u128 = closed.iter().map(|s| u128::from(balance.loads[s.index()])).sum();
         let forced = forced.div_ceil(closed.len().max(1) as u128) as u64;
@@ -202,6 +200,7 @@ fn run<P: Shares>(
 /// at or below; each part is then a zone of its own, since no load needs to cross.
 fn all_norms<P: Shares>(balance: &mut Balance<'_, P>, active: Vec<ServerId>) {
     let mut zones = vec![active];
+    let mut is_high = vec![false; balance.loads.len()];
     while let Some(zone) = zones.pop() {
         let sum: u128 = zone.iter().map(|s| u128::from(balance.loads[s.index()])).sum();
         let average = (sum / zone.len().max(1) as u128) as u64;
@@ -213,9 +212,9 @@ fn all_norms<P: Shares>(balance: &mut Balance<'_, P>, active: Vec<ServerId>) {
             }
             let Some(high) = balance.relieve(&zone, |_| cap, usize::MAX) else { continue };
             if !high.is_empty() && high.len() < zone.len() {
-                let mut is_high = vec![false; balance.loads.len()];
                 high.iter().for_each(|s| is_high[s.index()] = true);
                 let low = zone.iter().copied().filter(|s| !is_high[s.index()]).collect();
+                high.iter().for_each(|s| is_high[s.index()] = false);
                 zones.extend([high, low]);
                 break;
             }

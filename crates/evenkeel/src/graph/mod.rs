@@ -2,8 +2,8 @@
 
 mod arcs;
 pub(crate) mod balance;
-pub mod colouring;
+pub(crate) mod colouring;
 pub(crate) mod greedy;
 pub(crate) mod groups;
 pub(crate) mod level;
-pub mod open_shop;
+pub(crate) mod open_shop;

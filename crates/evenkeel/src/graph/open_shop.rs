@@ -4,8 +4,8 @@
 //! Time runs from event to event. A node (row or column) is *tight* when what it still has to do takes all the
 //! time that is left; tight nodes must be busy without a break, and as a matching that covers all tight nodes always
 //! exists, an alternating path puts each of them to work: it ends at an idle node or takes over from a node
-//! that is not tight. Whatever is not tight runs when it finds an idle partner, so nobody waits without need and
-//! few transfers are interrupted. The textbook's padding to a balanced matrix is not needed.
+//! that is not tight. Whatever is not tight runs when it finds an idle partner, so little time
+//! is idled away and few transfers are interrupted. The textbook's padding to a balanced matrix is not needed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,7 +16,7 @@ const PROBES: usize = 32;
 
 /// An amount to be moved between a row and a column, at most one at a time of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Cell {
+pub(crate) struct Cell {
     /// Its row.
     pub row: u32,
     /// Its column.
@@ -28,7 +28,7 @@ pub struct Cell {
 /// Schedules all cells within `length`, which no row and no column may exceed.
 ///
 /// Calls `emit(cell, start, amount)` for each uninterrupted run, for each cell in order of time.
-pub fn schedule(
+pub(crate) fn schedule(
     cells: &[Cell],
     n_rows: usize,
     n_columns: usize,
@@ -39,7 +39,7 @@ pub fn schedule(
 }
 
 /// The least possible length: the fullest row or column.
-pub fn length(cells: &[Cell], n_rows: usize, n_columns: usize) -> u64 {
+pub(crate) fn length(cells: &[Cell], n_rows: usize, n_columns: usize) -> u64 {
     node_sums(cells, n_rows, n_columns).into_iter().max().unwrap_or(0)
 }
 

@@ -1,6 +1,6 @@
 //! A batch: who wants how much of what, and which servers hold a copy.
 
-use super::names::NameTable;
+use super::names::{NameTable, checked, shown};
 use super::{ClientId, ServerId};
 
 /// The most requests a batch may have.
@@ -16,8 +16,10 @@ pub enum ModelError {
     NoReplica,
     #[error("replica `{0}` is named twice; name each server once")]
     ReplicaTwice(String),
-    #[error("a {0} has an empty name")]
-    EmptyName(&'static str),
+    #[error("the name `{name}` of a {kind} {fault}; give it another")]
+    BadName { kind: &'static str, name: String, fault: &'static str },
+    #[error("{kind} `{name}` is there twice; keep one of them")]
+    NameTwice { kind: &'static str, name: String },
     #[error("server `{0}` is not among the servers given; add it there")]
     UnknownServer(String),
     #[error("client `{0}` is not among the clients given; add it there")]
@@ -167,10 +169,7 @@ impl Batch {
 
     /// A number that tells this batch from others, the same on every machine.
     pub fn fingerprint(&self) -> u64 {
-        let names = |table: &NameTable| {
-            let bytes = table.iter().flat_map(|name| name.bytes().chain([0]));
-            fold(bytes.map(u64::from))
-        };
+        let names = |table: &NameTable| fold(table.iter().map(|name| fold(name.bytes().map(u64::from))));
         fold([
             names(&self.clients),
             names(&self.servers),
@@ -204,6 +203,8 @@ pub struct BatchBuilder {
     width: Option<usize>,
     blocks: Vec<u64>,
     total_blocks: u64,
+    /// For each server the last request that names it, so that none names it twice.
+    named_in: Vec<u32>,
 }
 
 impl BatchBuilder {
@@ -213,20 +214,27 @@ impl BatchBuilder {
     }
 
     /// From now on only these servers are known, with ids in this order. An error if a request names another.
+    ///
+    /// The first list given fixes the order; a later one may only repeat its names.
     pub fn declare_servers(&mut self, servers: NameTable) -> Result<(), ModelError> {
-        let new_ids: Result<Vec<u32>, _> =
-            self.servers.iter().map(|name| find(&servers, name, ModelError::UnknownServer)).collect();
-        let new_ids = new_ids?;
+        if self.fixed_servers {
+            return self.servers.require_all(&servers, ModelError::UnknownServer).map(drop);
+        }
+        servers.iter().try_for_each(|name| checked(name, "server"))?;
+        let new_ids = servers.require_all(&self.servers, ModelError::UnknownServer)?;
         self.replicas.iter_mut().for_each(|s| s.0 = new_ids[s.index()]);
+        self.named_in = vec![0; servers.len()];
         (self.servers, self.fixed_servers) = (servers, true);
         Ok(())
     }
 
-    /// From now on only these clients are known, with ids in this order. An error if a request has another.
+    /// The same for clients.
     pub fn declare_clients(&mut self, clients: NameTable) -> Result<(), ModelError> {
-        let new_ids: Result<Vec<u32>, _> =
-            self.clients.iter().map(|name| find(&clients, name, ModelError::UnknownClient)).collect();
-        let new_ids = new_ids?;
+        if self.fixed_clients {
+            return self.clients.require_all(&clients, ModelError::UnknownClient).map(drop);
+        }
+        clients.iter().try_for_each(|name| checked(name, "client"))?;
+        let new_ids = clients.require_all(&self.clients, ModelError::UnknownClient)?;
         self.client_of.iter_mut().for_each(|c| c.0 = new_ids[c.index()]);
         (self.clients, self.fixed_clients) = (clients, true);
         Ok(())
@@ -239,33 +247,45 @@ impl BatchBuilder {
 
     /// Adds a request of `client` for `blocks` blocks of data that each of `replicas` holds.
     pub fn request(&mut self, client: &str, blocks: u64, replicas: &[&str]) -> Result<(), ModelError> {
-        for replica in replicas {
-            self.replica(replica)?;
-        }
+        replicas.iter().try_for_each(|replica| self.replica(replica))?;
         self.end_request(client, blocks)
     }
 
-    /// Adds one replica to the request that the next [`Self::end_request`] completes.
+    /// Adds one replica to the request that the next [`Self::end_request`] completes. After an error that request
+    /// is forgotten.
     pub fn replica(&mut self, server: &str) -> Result<(), ModelError> {
-        if server.is_empty() {
-            return Err(ModelError::EmptyName("server"));
-        }
-        let id = ServerId(match self.fixed_servers {
-            true => find(&self.servers, server, ModelError::UnknownServer)?,
-            false => self.servers.intern(server),
-        });
-        if self.replicas[self.open_start()..].contains(&id) {
-            return Err(ModelError::ReplicaTwice(server.to_owned()));
-        }
+        self.try_replica(server).inspect_err(|_| self.forget_open_request())
+    }
+
+    fn try_replica(&mut self, server: &str) -> Result<(), ModelError> {
         if self.replicas.len() >= MAX_REPLICAS {
             return Err(ModelError::TooManyReplicas);
         }
-        self.replicas.push(id);
+        let id = if self.fixed_servers {
+            self.servers.require(server, ModelError::UnknownServer)?
+        } else {
+            let id = self.servers.intern(server);
+            if id as usize == self.named_in.len() {
+                self.named_in.push(0);
+                checked(server, "server")?;
+            }
+            id
+        };
+        // Requests are counted from 1 here: 0 is none.
+        let this_request = self.n_requests() as u32 + 1;
+        if std::mem::replace(&mut self.named_in[id as usize], this_request) == this_request {
+            return Err(ModelError::ReplicaTwice(shown(server)));
+        }
+        self.replicas.push(ServerId(id));
         Ok(())
     }
 
-    /// Completes a request with the replicas added since the last one.
+    /// Completes a request with the replicas added since the last one. After an error it is forgotten.
     pub fn end_request(&mut self, client: &str, blocks: u64) -> Result<(), ModelError> {
+        self.try_end_request(client, blocks).inspect_err(|_| self.forget_open_request())
+    }
+
+    fn try_end_request(&mut self, client: &str, blocks: u64) -> Result<(), ModelError> {
         let width = self.replicas.len() - self.open_start();
         if width == 0 {
             return Err(ModelError::NoReplica);
@@ -273,14 +293,18 @@ impl BatchBuilder {
         if self.n_requests() >= MAX_REQUESTS {
             return Err(ModelError::TooManyRequests);
         }
-        if client.is_empty() {
-            return Err(ModelError::EmptyName("client"));
-        }
-        let client = ClientId(match self.fixed_clients {
-            true => find(&self.clients, client, ModelError::UnknownClient)?,
-            false => self.clients.intern(client),
-        });
-        self.total_blocks = self.total_blocks.checked_add(blocks).ok_or(ModelError::TooManyBlocks)?;
+        let total_blocks = self.total_blocks.checked_add(blocks).ok_or(ModelError::TooManyBlocks)?;
+        let client = if self.fixed_clients {
+            self.clients.require(client, ModelError::UnknownClient)?
+        } else {
+            let n_known = self.clients.len();
+            let id = self.clients.intern(client);
+            if self.clients.len() > n_known {
+                checked(client, "client")?;
+            }
+            id
+        };
+        self.total_blocks = total_blocks;
         self.width = match self.n_requests() {
             0 => Some(width),
             _ => self.width.filter(|&w| w == width),
@@ -291,9 +315,14 @@ impl BatchBuilder {
         if blocks != 1 || !self.blocks.is_empty() {
             self.blocks.push(blocks);
         }
-        self.client_of.push(client);
+        self.client_of.push(ClientId(client));
         self.replica_ends.push(self.replicas.len() as u32);
         Ok(())
+    }
+
+    fn forget_open_request(&mut self) {
+        let open_start = self.open_start();
+        self.replicas.drain(open_start..).for_each(|server| self.named_in[server.index()] = 0);
     }
 
     fn open_start(&self) -> usize {
@@ -324,10 +353,6 @@ impl BatchBuilder {
             total_blocks: self.total_blocks,
         }
     }
-}
-
-fn find(names: &NameTable, name: &str, unknown: impl Fn(String) -> ModelError) -> Result<u32, ModelError> {
-    names.find(name).ok_or_else(|| unknown(name.to_owned()))
 }
 
 /// A hash of a sequence.

@@ -10,7 +10,7 @@ mod plan;
 mod server;
 
 pub use batch::{Batch, BatchBuilder, MAX_REPLICAS, MAX_REQUESTS, ModelError, Replicas};
-pub use names::{NameTable, natural_cmp};
+pub use names::{NameTable, shown};
 pub use plan::{Choice, Part, Schedule, Transfer};
 pub use server::{Client, Server, Speed};
 

@@ -5,6 +5,8 @@ use std::hash::BuildHasher;
 
 use hashbrown::{DefaultHashBuilder, HashTable};
 
+use super::ModelError;
+
 /// Distinct names in order of their ids, in one piece of text.
 #[derive(Clone, Default)]
 pub struct NameTable {
@@ -52,6 +54,26 @@ impl NameTable {
         self.ids.find(hash, |&id| self.name(id) == name).copied()
     }
 
+    /// Adds a name that must be new and fit to be one.
+    pub fn insert(&mut self, name: &str, kind: &'static str) -> Result<(), ModelError> {
+        if self.find(name).is_some() {
+            return Err(ModelError::NameTwice { kind, name: shown(name) });
+        }
+        checked(name, kind)?;
+        self.intern(name);
+        Ok(())
+    }
+
+    /// The id of `name`, or the error for one that is not known.
+    pub(super) fn require<E>(&self, name: &str, unknown: fn(String) -> E) -> Result<u32, E> {
+        self.find(name).ok_or_else(|| unknown(shown(name)))
+    }
+
+    /// The id here of each name of another table.
+    pub(super) fn require_all<E>(&self, names: &Self, unknown: fn(String) -> E) -> Result<Vec<u32>, E> {
+        names.iter().map(|name| self.require(name, unknown)).collect()
+    }
+
     /// The id of `name`, which is added if it is new.
     pub fn intern(&mut self, name: &str) -> u32 {
         let hash = self.hasher.hash_one(name);
@@ -86,10 +108,34 @@ fn name_in<'a>(text: &'a str, ends: &[usize], id: u32) -> &'a str {
     &text[start..ends[id]]
 }
 
+/// Refuses names that cannot be told apart by eye, or would not stay in their line.
+pub(super) fn checked(name: &str, kind: &'static str) -> Result<(), ModelError> {
+    let fault = if name.is_empty() {
+        "is empty"
+    } else if name.contains(char::is_control) {
+        "has a line break or another control character in it (is a quote not closed?)"
+    } else if name.trim() != name {
+        "begins or ends with a blank"
+    } else {
+        return Ok(());
+    };
+    Err(ModelError::BadName { kind, name: shown(name), fault })
+}
+
+/// A name as it can be shown in a message: escaped, and not too long.
+pub fn shown(name: &str) -> String {
+    const MOST: usize = 60;
+    let mut text: String = name.escape_debug().take(MOST).collect();
+    if name.escape_debug().nth(MOST).is_some() {
+        text.push('…');
+    }
+    text
+}
+
 /// Orders names as people do: runs of digits by their value, so that `s2` comes before `s10`.
 ///
 /// A total order: names that differ only in leading zeros are told apart by their text.
-pub fn natural_cmp(a: &str, b: &str) -> Ordering {
+fn natural_cmp(a: &str, b: &str) -> Ordering {
     let (mut x, mut y) = (a.as_bytes(), b.as_bytes());
     loop {
         match (x.first(), y.first()) {

@@ -23,7 +23,10 @@ fn is_valid(case: &Case, rows: &[Transfer]) -> bool {
     };
     let is_served = |(i, request): (usize, &Request)| {
         let mine = || rows.iter().filter(|t| t.request as usize == i);
-        mine().count() > 0 && mine().map(|t| u128::from(t.blocks)).sum::<u128>() == request.blocks.into()
+        let n_rows = mine().count();
+        let may_repeat = request.blocks > 0;
+        (n_rows == 1 || n_rows > 1 && may_repeat)
+            && mine().map(|t| u128::from(t.blocks)).sum::<u128>() == request.blocks.into()
     };
     if !rows.iter().all(may_serve) || !case.requests.iter().enumerate().all(is_served) {
         return false;
@@ -67,7 +70,10 @@ fn damaged(case: &Case, rows: &[Transfer]) -> Vec<Vec<Transfer>> {
 fn judge(case: &Case, batch: &Batch, rows: &[Transfer]) -> bool {
     let is_accepted = check::plan(batch, rows, true).is_ok();
     assert_eq!(is_accepted, is_valid(case, rows), "{rows:?}");
-    assert!(!is_accepted || check::plan(batch, rows, false).is_ok(), "{rows:?}");
+    let without_order: Vec<Transfer> = rows.iter().map(|&t| Transfer { start: 0, ..t }).collect();
+    assert!(!is_accepted || check::plan(batch, &without_order, false).is_ok(), "{rows:?}");
+    let has_order = rows.iter().any(|t| t.start > 0);
+    assert!(!has_order || check::plan(batch, rows, false).is_err(), "{rows:?}");
     is_accepted
 }
 

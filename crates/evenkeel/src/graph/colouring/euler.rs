@@ -163,7 +163,7 @@ impl Splitter {
     fn take_matching(&mut self, graph: &mut [Half], degree: u32, colour: u32) -> usize {
         let d = degree as usize;
         self.mate.fill(NONE);
-        // Which edge matches each left node is told by `exit` once it is matched.
+        // The edge that matches each left node.
         let mut matched = vec![NONE; self.n];
         for start in 0..self.n {
             let mut u = start;

@@ -20,7 +20,7 @@ const CROWDED: f64 = 0.8;
 /// The edges of a bipartite multigraph as pairs of a left and a right node, the nodes of each side numbered from 0.
 ///
 /// They are gone through more than once, and need not be stored anywhere.
-pub trait Edges: Iterator<Item = (u32, u32)> + Clone {}
+pub(crate) trait Edges: Iterator<Item = (u32, u32)> + Clone {}
 
 impl<T: Iterator<Item = (u32, u32)> + Clone> Edges for T {}
 
@@ -59,7 +59,7 @@ impl<E: Edges> Graph<E> {
 }
 
 /// A colour for each edge, none used twice at a node, all below the largest degree.
-pub fn colour(edges: impl Edges, n_left: usize, n_right: usize) -> Vec<u32> {
+pub(crate) fn colour(edges: impl Edges, n_left: usize, n_right: usize) -> Vec<u32> {
     // The side with more nodes has the slack, if there is any; it is kept to the right.
     if n_left <= n_right {
         colour_graph(&Graph::new(edges, n_left, n_right))
