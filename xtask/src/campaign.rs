@@ -12,12 +12,14 @@ const TARGETS: [(&str, &str); 7] = [
     ("servers", "server,speed,slots,backlog,host,connections,last_used\ns0,0.5,2,9,h,1,2\n"),
     ("clients", "client,slots,host\nc0,1,h\n"),
     ("plan", "request,client,server,start,blocks\n0,c0,s0,0,1\n1,c1,s1,0,3\n2,c0,s0,0,0\n"),
-    (
-        "summary",
-        "{\"format\":1,\"policy\":\"optimal\",\"order\":\"colour\",\"seed\":0,\"block\":1,\"requests\":1}",
-    ),
+    ("summary", SUMMARY),
     ("pipeline", "client,bytes,replicas\nc0,1,s0|s1\nc0,2,s1\nc1,3,s0|s1|s2\n"),
 ];
+
+const SUMMARY: &str = r#"{"format":1,"policy":"optimal","order":"colour","seed":0,"block":1,"requests":1,"clients":1,
+"servers":1,"length":1,"max_load":1,"lower_bound":1,"optimal":true,
+"bottleneck":{"kind":"servers","servers":["s"],"requests":1,"blocks":1},
+"batch_fingerprint":"0","plan_fingerprint":"0","seconds":{"read":0.0,"select":0.0,"order":0.0,"write":0.0}}"#;
 
 /// Runs each target on so many inputs. Without sanitizers, so that a stable toolchain will do.
 pub(crate) fn fuzz(runs: &str) -> Result<()> {

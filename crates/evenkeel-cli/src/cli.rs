@@ -191,6 +191,7 @@ pub struct ScoreArgs {
     #[allow(missing_docs)]
     pub input: BatchArgs,
     /// The plan to score; without it, the plan that --policy makes
+    #[arg(conflicts_with = "policy")]
     pub plan: Option<PathBuf>,
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -250,9 +251,9 @@ pub struct GenerateArgs {
     /// Ratio of a geometric hot spot, above 0 and at most 1 [default: 1 - 10/servers; 0.5 up to 20 servers]
     #[arg(long, value_name = "R")]
     pub ratio: Option<f64>,
-    /// Number of geometric hot spots
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    pub hot_spots: u32,
+    /// Number of geometric hot spots [default: 1]
+    #[arg(long, value_name = "N")]
+    pub hot_spots: Option<u32>,
     /// Size of a request, fixed or drawn from a range: 4096 or 1..64
     #[arg(long, value_name = "N|A..B", default_value = "1")]
     pub bytes: String,

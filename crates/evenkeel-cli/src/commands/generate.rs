@@ -1,6 +1,6 @@
 //! `evenkeel generate`: draw a batch to try things on.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, bail};
 use evenkeel::workload::{Clients, Law, Sizes, Workload};
 
 use super::Outcome;
@@ -9,6 +9,12 @@ use crate::formats;
 use crate::output::Target;
 
 pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
+    if args.ratio.is_some() && !matches!(args.law, LawName::Geometric | LawName::FirstHot) {
+        bail!("--ratio is for the laws geometric and first-hot; leave it out");
+    }
+    if args.hot_spots.is_some() && args.law != LawName::Geometric {
+        bail!("--hot-spots is for the law geometric; leave it out");
+    }
     let ratio = args.ratio.unwrap_or_else(|| gentle_ratio(args.servers));
     let workload = Workload {
         n_requests: args.requests,
@@ -17,7 +23,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
         copies: args.copies,
         law: match args.law {
             LawName::Uniform => Law::Uniform,
-            LawName::Geometric => Law::Geometric { ratio, hot_spots: args.hot_spots },
+            LawName::Geometric => Law::Geometric { ratio, hot_spots: args.hot_spots.unwrap_or(1) },
             LawName::Zipf => Law::Zipf,
             LawName::FirstHot => Law::FirstHot { ratio },
             LawName::Chain => Law::Chain,
