@@ -40,7 +40,7 @@ impl NameTable {
 
     /// The name of `id`, which must come from this table.
     pub fn name(&self, id: u32) -> &str {
-        name_in(&self.text, &self.ends, id)
+        &self.text[span(&self.ends, id)]
     }
 
     /// All names in order of their ids.
@@ -51,7 +51,9 @@ impl NameTable {
     /// The id of `name`, if it is known.
     pub fn find(&self, name: &str) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
-        self.ids.find(hash, |&id| self.name(id) == name).copied()
+        // Compared as bytes: the text need not be cut at characters again.
+        let text = self.text.as_bytes();
+        self.ids.find(hash, |&id| text[span(&self.ends, id)] == *name.as_bytes()).copied()
     }
 
     /// Adds a name that must be new and fit to be one.
@@ -76,16 +78,15 @@ impl NameTable {
 
     /// The id of `name`, which is added if it is new.
     pub fn intern(&mut self, name: &str) -> u32 {
-        let hash = self.hasher.hash_one(name);
-        let Self { text, ends, ids, hasher } = self;
-        let known = ids.find(hash, |&id| name_in(text, ends, id) == name);
-        if let Some(&id) = known {
+        if let Some(id) = self.find(name) {
             return id;
         }
+        let hash = self.hasher.hash_one(name);
+        let Self { text, ends, ids, hasher } = self;
         let id = ends.len() as u32;
         text.push_str(name);
         ends.push(text.len());
-        ids.insert_unique(hash, id, |&id| hasher.hash_one(name_in(text, ends, id)));
+        ids.insert_unique(hash, id, |&id| hasher.hash_one(&text[span(ends, id)]));
         id
     }
 
@@ -102,10 +103,11 @@ impl NameTable {
     }
 }
 
-fn name_in<'a>(text: &'a str, ends: &[usize], id: u32) -> &'a str {
+#[inline]
+fn span(ends: &[usize], id: u32) -> std::ops::Range<usize> {
     let id = id as usize;
     let start = if id == 0 { 0 } else { ends[id - 1] };
-    &text[start..ends[id]]
+    start..ends[id]
 }
 
 /// Refuses names that cannot be told apart by eye, or would not stay in their line.
