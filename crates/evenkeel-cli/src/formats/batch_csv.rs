@@ -23,7 +23,7 @@ pub fn read_batch_csv(
     let mut table = Table::open(reader, file, &["client", "replicas"], &optional)?;
     let mut batch = declared.builder();
     while table.next()? {
-        for replica in table.required(REPLICAS)?.split(|c| c == '|') {
+        for replica in table.required(REPLICAS)?.split('|') {
             // An empty field is no replica at all rather than one without a name.
             batch.replica(replica).map_err(|error| match table.required(REPLICAS) {
                 Ok("") => table.error(ModelError::NoReplica),
