@@ -29,7 +29,7 @@ pub(crate) struct Cell {
 ///
 /// Calls `emit(cell, start, amount)` for each uninterrupted run, for each cell in order of time.
 pub(crate) fn schedule(
-    cells: &[Cell],
+    cells: Vec<Cell>,
     n_rows: usize,
     n_columns: usize,
     length: u64,
@@ -72,6 +72,8 @@ struct Node {
     n_jobs: u32,
     /// Where the next search for an idle partner begins.
     cursor: u32,
+    /// Whether an event will look at it, when it becomes tight or before.
+    has_alarm: bool,
 }
 
 struct Shop<E> {
@@ -99,8 +101,8 @@ struct Visit {
 }
 
 impl<E: FnMut(usize, u64, u64)> Shop<E> {
-    fn new(cells: &[Cell], n_rows: usize, n_columns: usize, length: u64, emit: E) -> Self {
-        let sums = node_sums(cells, n_rows, n_columns);
+    fn new(cells: Vec<Cell>, n_rows: usize, n_columns: usize, length: u64, emit: E) -> Self {
+        let sums = node_sums(&cells, n_rows, n_columns);
         let mut nodes: Vec<Node> = sums
             .iter()
             .map(|&sum| Node {
@@ -110,10 +112,11 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
                 first: 0,
                 n_jobs: 0,
                 cursor: 0,
+                has_alarm: false,
             })
             .collect();
         let mut jobs: Vec<Job> = cells
-            .iter()
+            .into_iter()
             .map(|cell| Job {
                 nodes: [cell.row, n_rows as u32 + cell.column],
                 left: cell.amount,
@@ -178,9 +181,8 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
             }
         }
         for &node in &ready {
-            if self.waits(node) {
-                let Node { idle_since, slack, .. } = self.nodes[node as usize];
-                self.events.push(Reverse((idle_since + slack, self.jobs.len() as u32 + node)));
+            if self.waits(node) && !self.nodes[node as usize].has_alarm {
+                self.set_alarm(node);
             }
         }
         self.ready = ready;
@@ -206,10 +208,13 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
                 }
             } else {
                 let node = id - self.jobs.len() as u32;
-                let Node { idle_since, slack, .. } = self.nodes[node as usize];
-                if self.waits(node) && idle_since + slack == time {
+                self.nodes[node as usize].has_alarm = false;
+                if self.waits(node) && self.tight_at(node) == time {
                     self.now = time;
                     self.ready.push(node);
+                } else if self.waits(node) {
+                    // It has worked since the alarm was set, so it may idle on.
+                    self.set_alarm(node);
                 }
             }
         }
@@ -222,12 +227,22 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         node.running == NONE && node.n_jobs > 0
     }
 
-    fn is_tight(&self, node: u32) -> bool {
+    /// When an idle node becomes tight.
+    fn tight_at(&self, node: u32) -> u64 {
         let node = &self.nodes[node as usize];
-        match node.running {
-            NONE => node.idle_since + node.slack == self.now,
-            _ => node.slack == 0,
+        node.idle_since + node.slack
+    }
+
+    fn is_tight(&self, node: u32) -> bool {
+        match self.nodes[node as usize].running {
+            NONE => self.tight_at(node) == self.now,
+            _ => self.nodes[node as usize].slack == 0,
         }
+    }
+
+    fn set_alarm(&mut self, node: u32) {
+        self.nodes[node as usize].has_alarm = true;
+        self.events.push(Reverse((self.tight_at(node), self.jobs.len() as u32 + node)));
     }
 
     fn partner(&self, job: u32, node: u32) -> u32 {
@@ -356,7 +371,7 @@ mod tests {
         let length = length(cells, n_rows, n_columns);
         let mut moved = vec![0; cells.len()];
         let mut runs = Vec::new();
-        schedule(cells, n_rows, n_columns, length, |cell, start, amount| {
+        schedule(cells.to_vec(), n_rows, n_columns, length, |cell, start, amount| {
             moved[cell] += amount;
             runs.push((0, cells[cell].row, start, start + amount));
             runs.push((1, cells[cell].column, start, start + amount));

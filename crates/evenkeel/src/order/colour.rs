@@ -40,29 +40,22 @@ fn order_equal(batch: &Batch, choice: &Choice, size: u64) -> Schedule {
 }
 
 fn order_sized(batch: &Batch, choice: &Choice) -> Schedule {
-    let lanes = Lanes::new(batch, choice);
-    let length = open_shop::length(&lanes.cells, batch.n_clients(), batch.n_servers());
-    let mut transfers: Vec<Transfer> = Vec::with_capacity(lanes.parts.len());
-    // The part that each lane is at, and how much of it was moved.
-    let mut at: Vec<(u32, u64)> = lanes.first.iter().map(|&first| (first, 0)).collect();
-    open_shop::schedule(
-        &lanes.cells,
-        batch.n_clients(),
-        batch.n_servers(),
-        length,
-        |lane, mut start, mut amount| {
-            let (next, moved) = &mut at[lane];
-            while amount > 0 {
-                let Part { request, server, blocks } = lanes.parts[*next as usize];
-                let taken = amount.min(blocks - *moved);
-                transfers.push(Transfer { request, server, start, blocks: taken });
-                (start, amount, *moved) = (start + taken, amount - taken, *moved + taken);
-                if *moved == blocks {
-                    (*next, *moved) = (*next + 1, 0);
-                }
-            }
-        },
-    );
+    let Lanes { cells, next: mut next_of, mut parts } = Lanes::new(batch, choice);
+    let length = open_shop::length(&cells, batch.n_clients(), batch.n_servers());
+    let mut transfers: Vec<Transfer> = Vec::with_capacity(parts.len());
+    let emit = |lane: usize, mut start, mut amount| {
+        let next = &mut next_of[lane];
+        while amount > 0 {
+            // What is left of a part stays in its place.
+            let Part { request, server, blocks } = &mut parts[*next as usize];
+            let taken = (*blocks).min(amount);
+            transfers.push(Transfer { request: *request, server: *server, start, blocks: taken });
+            (start, amount, *blocks) = (start + taken, amount - taken, *blocks - taken);
+            *next += u32::from(*blocks == 0);
+        }
+    };
+    open_shop::schedule(cells, batch.n_clients(), batch.n_servers(), length, emit);
+    drop((next_of, parts));
     let empty = choice.parts(batch).filter(|part| part.blocks == 0);
     transfers.extend(empty.map(|Part { request, server, blocks }| Transfer {
         request,
@@ -70,7 +63,6 @@ fn order_sized(batch: &Batch, choice: &Choice) -> Schedule {
         start: 0,
         blocks,
     }));
-    drop((lanes, at));
     let mut transfers = sorted_by(&transfers, batch.n_requests(), |t| t.request);
     for of_request in transfers.chunk_by_mut(|a, b| a.request == b.request) {
         of_request.sort_unstable_by_key(|t| (t.start, t.server));
@@ -94,18 +86,18 @@ fn join_adjacent(transfers: &mut Vec<Transfer>) {
 /// All parts between one client and one server make one lane; they are moved one after the other.
 struct Lanes {
     cells: Vec<Cell>,
-    /// The first part of each lane.
-    first: Vec<u32>,
+    /// The next part of each lane.
+    next: Vec<u32>,
     parts: Vec<Part>,
 }
 
 impl Lanes {
     fn new(batch: &Batch, choice: &Choice) -> Self {
         let ends = |part: &Part| (batch.client(part.request as usize), part.server);
-        let parts: Vec<Part> = choice.parts(batch).filter(|part| part.blocks > 0).collect();
-        let parts = sorted_by(&parts, batch.n_servers(), |part| ends(part).1.0);
-        let parts = sorted_by(&parts, batch.n_clients(), |part| ends(part).0.0);
-        let mut lanes = Self { cells: Vec::new(), first: Vec::new(), parts };
+        let mut parts: Vec<Part> = choice.parts(batch).filter(|part| part.blocks > 0).collect();
+        parts = sorted_by(&parts, batch.n_servers(), |part| ends(part).1.0);
+        parts = sorted_by(&parts, batch.n_clients(), |part| ends(part).0.0);
+        let mut lanes = Self { cells: Vec::new(), next: Vec::new(), parts };
         for (i, part) in lanes.parts.iter().enumerate() {
             let (client, server) = ends(part);
             match lanes.cells.last_mut() {
@@ -115,7 +107,7 @@ impl Lanes {
                 _ => {
                     let amount = part.blocks;
                     lanes.cells.push(Cell { row: client.0, column: server.0, amount });
-                    lanes.first.push(i as u32);
+                    lanes.next.push(i as u32);
                 }
             }
         }
@@ -126,13 +118,13 @@ impl Lanes {
 /// The items by ascending key below `n_keys`, equal keys in their order: one pass to count and one to place.
 fn sorted_by<T: Copy>(items: &[T], n_keys: usize, key: impl Fn(&T) -> u32) -> Vec<T> {
     let Some(&any) = items.first() else { return Vec::new() };
-    let mut next = vec![0_usize; n_keys];
+    let mut next = vec![0_u32; n_keys];
     items.iter().for_each(|item| next[key(item) as usize] += 1);
     next.iter_mut().fold(0, |start, n| start + std::mem::replace(n, start));
     let mut sorted = vec![any; items.len()];
     for item in items {
         let place = &mut next[key(item) as usize];
-        sorted[*place] = *item;
+        sorted[*place as usize] = *item;
         *place += 1;
     }
     sorted
