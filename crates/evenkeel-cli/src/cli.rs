@@ -132,9 +132,9 @@ Examples:
   evenkeel plan batch.json --block 1048576 --json > summary.json
   zcat batch.csv.gz | evenkeel plan - --no-order --out -
 
-The plan has one row a transfer: request,client,server,start,blocks. A request is its row in the batch, from 0; if
-it is split between replicas, or interrupted and resumed, it has several rows. The summary tells the length, the
-lower bound that no plan beats, and what forces it. With --out - the plan goes to standard output and the summary
+The plan has one row a transfer: request,client,server,start,blocks. A request is its row in the batch, from 0; if \
+it is split between replicas, or interrupted and resumed, it has several rows. The summary tells the length, the \
+lower bound that no plan beats, and what forces it. With --out - the plan goes to standard output and the summary \
 to standard error.")]
 pub struct PlanArgs {
     #[command(flatten)]
@@ -158,8 +158,8 @@ Examples:
   evenkeel plan batch.csv --out plan.csv --json > summary.json
   evenkeel check batch.csv plan.csv --summary summary.json
 
-Checked: every request is fully served, only by servers that hold a replica, no client and no server has two
-transfers at once. With --summary also: the plan is the one summarised, its figures are right, and the bottleneck
+Checked: every request is fully served, only by servers that hold a replica, no client and no server has two \
+transfers at once. With --summary also: the plan is the one summarised, its figures are right, and the bottleneck \
 proves the bound. Exit status 1 if the plan is wrong, 2 if it is of another batch.")]
 pub struct CheckArgs {
     #[command(flatten)]

@@ -34,7 +34,7 @@ pub static SELECTIONS: [Policy; 3] = [
     Policy {
         name: "optimal",
         alias: Some("ap"),
-        source: "paper 000 §1 (AP)",
+        source: "AP of Wu and Liu, paper 000 §1",
         summary: "the choice that no other beats, with its proof; splits requests where that helps",
         select: |batch, goal, _| {
             let (choice, bound) = select::optimal::select(batch, goal);
@@ -51,7 +51,7 @@ pub static SELECTIONS: [Policy; 3] = [
     Policy {
         name: "random",
         alias: None,
-        source: "paper 000 §4, paper 001 (RIORS)",
+        source: "Random of paper 000 §4, RIORS of paper 001",
         summary: "a copy drawn uniformly for each request",
         select: |batch, _, draw| (select::random::select(batch, draw), None),
     },
