@@ -32,17 +32,14 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
     }
     let source = Source::open(&args.plan)?;
     let rows = formats::read_plan(source.reader, &source.name, &batch)?;
-    let ordered = !args.no_order;
-    match &summary {
-        // Only who asks for it gets less checked.
-        Some(summary) if ordered && summary.length.is_none() => {
-            bail!("the summary is of a plan without an order; add --no-order to check it as such");
-        }
-        Some(summary) if !ordered && summary.length.is_some() => {
+    // A plan without an order must show it: its transfers all start at 0.
+    let ordered = match &summary {
+        Some(summary) if args.no_order && summary.length.is_some() => {
             bail!("the summary is of a plan with an order; leave out --no-order");
         }
-        _ => {}
-    }
+        Some(summary) => summary.length.is_some(),
+        None => !args.no_order,
+    };
     let result = check::plan(&batch, &rows, ordered).map_err(|fault| fault.to_string());
     let result = result.and_then(|measures| match &summary {
         Some(summary) => check_summary(args, &batch, summary, measures, &rows).map(|()| measures),
@@ -127,7 +124,7 @@ fn report(
                 let requests = counted(batch.n_requests() as u64, "request");
                 let length = match ordered {
                     true => format!("{requests} in {}", counted(measures.length, "slot")),
-                    false => requests,
+                    false => format!("{requests} without an order"),
                 };
                 let proof = if with_summary { "; the proof of the lower bound holds" } else { "" };
                 format!("valid: {length}, max load {}{proof}", count(measures.max_load))

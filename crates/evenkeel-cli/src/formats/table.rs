@@ -18,6 +18,7 @@ pub(super) struct Table<R> {
     file: String,
     reader: csv::Reader<Lines<R>>,
     record: ByteRecord,
+    header: ByteRecord,
     tally: Rc<Tally>,
     columns: Vec<Option<usize>>,
     names: Vec<&'static str>,
@@ -37,8 +38,15 @@ impl<R: BufRead> Table<R> {
         let reader = csv::ReaderBuilder::new().has_headers(false).buffer_capacity(CHUNK).from_reader(lines);
         let names: Vec<&'static str> = required.iter().chain(optional).copied().collect();
         let columns = vec![None; names.len()];
-        let mut table =
-            Self { file: file.to_owned(), reader, record: ByteRecord::new(), tally, columns, names };
+        let mut table = Self {
+            file: file.to_owned(),
+            reader,
+            record: ByteRecord::new(),
+            header: ByteRecord::new(),
+            tally,
+            columns,
+            names,
+        };
         table.read_header(required)?;
         Ok(table)
     }
@@ -58,6 +66,7 @@ impl<R: BufRead> Table<R> {
                 return Err(self.error(format!("column `{name}` is there twice; keep one of them")));
             }
         }
+        self.header = self.record.clone();
         match required.iter().zip(&self.columns).find(|(_, column)| column.is_none()) {
             Some((name, _)) => {
                 Err(self.error(format!("column `{name}` is missing; the header may have {header}")))
@@ -83,6 +92,9 @@ impl<R: BufRead> Table<R> {
         })?;
         if !more && self.tally.quotes.get() % 2 == 1 {
             return Err(self.error("a quote in this file is not closed, or stands alone"));
+        }
+        if more && self.record.as_slice() == self.header.as_slice() {
+            return Err(self.error("the header is there twice; keep the first"));
         }
         Ok(more)
     }
