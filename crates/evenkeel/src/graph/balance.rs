@@ -59,16 +59,13 @@ impl Shares for Divided {
     }
 }
 
-/// For each server the items placed there.
+/// For each server the items placed there, of which `counts` tells the number.
 pub(crate) fn items_at(
-    n_servers: usize,
-    placed: impl Iterator<Item = (u32, ServerId)> + Clone,
+    counts: impl Iterator<Item = usize>,
+    placed: impl Iterator<Item = (u32, ServerId)>,
 ) -> Vec<Vec<u32>> {
-    let mut counts = vec![0_usize; n_servers];
-    placed.clone().for_each(|(_, server)| counts[server.index()] += 1);
     // A little room, so that most lists never move.
-    let mut items_at: Vec<Vec<u32>> =
-        counts.into_iter().map(|n| Vec::with_capacity(n + n / 16 + 4)).collect();
+    let mut items_at: Vec<Vec<u32>> = counts.map(|n| Vec::with_capacity(n + n / 16 + 4)).collect();
     placed.for_each(|(item, server)| items_at[server.index()].push(item));
     items_at
 }

@@ -47,28 +47,33 @@ fn place<'a>(
             break;
         }
         for (i, (set, at)) in all_sets.clone().zip(&mut at).enumerate() {
-            let best = least_loaded(set, &loads);
-            let (here, there) = (loads[at.index()], loads[best.index()]);
+            let (here, there) = (loads[at.index()], least(set, &loads));
             let size = size(i);
             if there < here && size < here - there {
                 loads[at.index()] = here - size;
-                loads[best.index()] = there + size;
-                *at = best;
+                *at = least_loaded(set, &loads);
+                loads[at.index()] += size;
             }
         }
     }
     (at, loads)
 }
 
+/// The least load. Nearly all that a sweep does, and without a branch that the processor would have to guess.
+#[inline]
+fn least(set: &[ServerId], loads: &[u64]) -> u64 {
+    set.iter().map(|server| loads[server.index()]).fold(u64::MAX, u64::min)
+}
+
+/// The server with the least load, the first of equals.
 #[inline]
 fn least_loaded(set: &[ServerId], loads: &[u64]) -> ServerId {
     let mut best = set[0];
     let mut least = loads[best.index()];
     for &server in &set[1..] {
         let load = loads[server.index()];
-        if load < least {
-            (best, least) = (server, load);
-        }
+        best = if load < least { server } else { best };
+        least = least.min(load);
     }
     best
 }

@@ -82,7 +82,8 @@ pub(crate) fn level(items: Items<'_>, aim: Aim) -> Levelled {
         return Levelled { placed: Placed::Whole(at), level: floor.max(average), proof };
     }
     let solved = if items.sizes.is_none() {
-        let listed = items_at(n_servers, (0..).zip(at.iter().copied()));
+        let counts = loads.iter().map(|&load| load as usize);
+        let listed = items_at(counts, (0..).zip(at.iter().copied()));
         let shares = Whole { at, replicas };
         let mut balance = Balance::new(replicas, loads, shares, listed);
         run_or_group(&mut balance, items, &active, aim)
@@ -91,7 +92,7 @@ pub(crate) fn level(items: Items<'_>, aim: Aim) -> Levelled {
         let shares = Divided(shares_of_whole(items, &at));
         // An empty item has no share anywhere: it is not listed.
         let placed = (0..).zip(at.iter().copied()).filter(|&(i, _)| items.size(i as usize) > 0);
-        let listed = items_at(n_servers, placed);
+        let listed = items_at(counts(n_servers, placed.clone()), placed);
         let mut balance = Balance::new(replicas, loads, shares, listed);
         run_or_group(&mut balance, items, &active, aim)
             .map(|(level, proof)| (Placed::Divided(balance.shares.0), level, proof))
@@ -100,6 +101,13 @@ pub(crate) fn level(items: Items<'_>, aim: Aim) -> Levelled {
         Ok((placed, level, proof)) => Levelled { placed, level, proof },
         Err(groups) => level_grouped(&groups, items, aim),
     }
+}
+
+/// How many items are placed at each server.
+fn counts(n_servers: usize, placed: impl Iterator<Item = (u32, ServerId)>) -> impl Iterator<Item = usize> {
+    let mut counts = vec![0; n_servers];
+    placed.for_each(|(_, server)| counts[server.index()] += 1);
+    counts.into_iter()
 }
 
 /// The shares of items that lie whole at their servers.
@@ -129,7 +137,8 @@ fn level_grouped(groups: &Groups, items: Items<'_>, aim: Aim) -> Levelled {
         let servers = merged.replicas.of(i).iter().zip(&shares[start..]);
         listed.extend(servers.filter(|&(_, &share)| share > 0).map(|(&s, _)| (i as u32, s)));
     }
-    let listed = items_at(items.n_servers, listed.iter().copied());
+    let placed = listed.iter().copied();
+    let listed = items_at(counts(items.n_servers, placed.clone()), placed);
     let mut balance = Balance::new(merged.replicas, loads, Divided(shares), listed);
     let (level, proof) = run_to_end(&mut balance, items.total, &active, aim);
     Levelled { placed: groups.hand_out(items, balance.shares.0), level, proof }
