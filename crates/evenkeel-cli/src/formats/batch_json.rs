@@ -10,6 +10,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
 use serde_json::json;
 
+use super::table::MAX_RECORD_BYTES;
 use super::{Declared, InputError, skip_bom};
 
 /// A name longer than this is none.
@@ -71,11 +72,11 @@ impl<'de> Visitor<'de> for BatchSeed<'_> {
             match &*key {
                 "requests" => map.next_value_seed(RequestsSeed { batch: &mut *batch, block })?,
                 "servers" => {
-                    let names = distinct_names::<A>(&map.next_value::<Vec<String>>()?, "server")?;
+                    let names = map.next_value_seed(NamesSeed("server"))?;
                     batch.declare_servers(names).map_err(A::Error::custom)?;
                 }
                 "clients" => {
-                    let names = distinct_names::<A>(&map.next_value::<Vec<String>>()?, "client")?;
+                    let names = map.next_value_seed(NamesSeed("client"))?;
                     batch.declare_clients(names).map_err(A::Error::custom)?;
                 }
                 "format" => {
@@ -96,15 +97,31 @@ impl<'de> Visitor<'de> for BatchSeed<'_> {
     }
 }
 
-fn distinct_names<'de, A: MapAccess<'de>>(
-    names: &[String],
-    kind: &'static str,
-) -> Result<NameTable, A::Error> {
-    let mut table = NameTable::new();
-    for name in names {
-        table.insert(name, kind).map_err(A::Error::custom)?;
+/// A list of distinct names, refused at the first that is there twice.
+struct NamesSeed(&'static str);
+
+impl<'de> DeserializeSeed<'de> for NamesSeed {
+    type Value = NameTable;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<NameTable, D::Error> {
+        deserializer.deserialize_seq(self)
     }
-    Ok(table)
+}
+
+impl<'de> Visitor<'de> for NamesSeed {
+    type Value = NameTable;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a list of the names of {}s", self.0)
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<NameTable, A::Error> {
+        let mut table = NameTable::new();
+        while let Some(name) = names.next_element::<String>()? {
+            table.insert(&name, self.0).map_err(A::Error::custom)?;
+        }
+        Ok(table)
+    }
 }
 
 struct RequestsSeed<'a> {
@@ -127,6 +144,7 @@ struct Request {
     client: String,
     #[serde(default = "one")]
     bytes: u64,
+    #[serde(deserialize_with = "replicas_with_an_end")]
     replicas: Vec<String>,
     #[serde(default, rename = "chunk")]
     _chunk: Option<String>,
@@ -138,6 +156,33 @@ struct Request {
 
 fn one() -> u64 {
     1
+}
+
+/// The replicas of a request, which may take as much as a row of a table.
+fn replicas_with_an_end<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    struct List;
+
+    impl<'de> Visitor<'de> for List {
+        type Value = Vec<String>;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a list of servers")
+        }
+
+        fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Vec<String>, A::Error> {
+            let (mut replicas, mut bytes) = (Vec::new(), 0);
+            while let Some(name) = names.next_element::<String>()? {
+                bytes += (name.len() + size_of::<String>()) as u64;
+                if bytes > MAX_RECORD_BYTES {
+                    return Err(A::Error::custom("a request is longer than 64 MiB; is its list not closed?"));
+                }
+                replicas.push(name);
+            }
+            Ok(replicas)
+        }
+    }
+
+    deserializer.deserialize_seq(List)
 }
 
 impl<'de> Visitor<'de> for RequestsSeed<'_> {

@@ -10,7 +10,7 @@ use evenkeel::model::shown;
 use super::{InputError, skip_bom};
 
 /// A record longer than this is not one: a quote was opened and never closed, or the file is no table.
-const MAX_RECORD_BYTES: u64 = 64 << 20;
+pub(super) const MAX_RECORD_BYTES: u64 = 64 << 20;
 const CHUNK: usize = 1 << 16;
 
 /// A table under way: one record at a time.

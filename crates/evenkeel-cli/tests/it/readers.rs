@@ -70,4 +70,10 @@ fn endless_records() {
     let json =
         formats::read_batch_json(endless("{\"requests\":[{\"client\":\""), "x", 1, Declared::default());
     assert!(json.unwrap_err().message.contains("1 MiB"));
+    let many = |start: &'static str| {
+        let forever = Cursor::new(start).chain(Cursor::new("\"s\",".repeat(8 << 20)));
+        formats::read_batch_json(BufReader::new(forever), "x", 1, Declared::default()).unwrap_err().message
+    };
+    assert!(many("{\"requests\":[{\"client\":\"c\",\"replicas\":[").contains("64 MiB"));
+    assert!(many("{\"servers\":[").contains("server `s` is there twice"));
 }
