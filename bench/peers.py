@@ -102,6 +102,7 @@ class Peers:
         self.graph.add_edges_from_no_data([(a, n_left + b) for a, b in zip(left, right)])
 
     def ortools_flow(self, capacity):
+        capacity = numpy.asarray(capacity)  # one for all servers, or one each
         return timed(lambda: self.batch.ortools_flow(capacity))
 
     def ortools_search(self):

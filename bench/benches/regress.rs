@@ -1,7 +1,7 @@
 //! Benchmarks against regressions: each solver on a batch of 100,000 requests.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use evenkeel::model::Batch;
+use evenkeel::model::{Batch, Cluster};
 use evenkeel::order;
 use evenkeel::select::{self, Goal};
 use evenkeel::workload::{Clients, Law, Sizes, Workload};
@@ -29,7 +29,8 @@ fn selection(criterion: &mut Criterion) {
     let geometric = Law::Geometric { ratio: 0.99, hot_spots: 1 };
     for (name, law) in [("uniform", Law::Uniform), ("geo", geometric), ("chain", Law::Chain)] {
         let batch = generate(&Workload { law, ..uniform() });
-        group.bench_function(name, |b| b.iter(|| select::optimal::select(&batch, Goal::MaxLoad)));
+        let cluster = Cluster::equal(&batch);
+        group.bench_function(name, |b| b.iter(|| select::optimal::select(&batch, &cluster, Goal::MaxLoad)));
     }
     group.finish();
 }
@@ -44,8 +45,9 @@ fn ordering(criterion: &mut Criterion) {
     ];
     for (name, workload) in workloads {
         let batch = generate(&workload);
-        let (choice, _) = select::optimal::select(&batch, Goal::Length);
-        group.bench_function(name, |b| b.iter(|| order::colour::order(&batch, &choice)));
+        let cluster = Cluster::equal(&batch);
+        let (choice, _) = select::optimal::select(&batch, &cluster, Goal::Length);
+        group.bench_function(name, |b| b.iter(|| order::colour::order(&batch, &cluster, &choice)));
     }
     group.finish();
 }

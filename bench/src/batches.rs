@@ -1,8 +1,10 @@
 //! The batches that are raced.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
+use evenkeel::bound::Proof;
 use evenkeel::check::{self, Subject};
-use evenkeel::model::{Batch, BatchBuilder, Schedule, Transfer};
+use evenkeel::draw::{Draw, Seeded};
+use evenkeel::model::{Batch, BatchBuilder, Cluster, Fixed, Ratio, Schedule, Server, Speed, Transfer};
 use evenkeel::workload::{Clients, Law, Sizes, Workload};
 use evenkeel::{order, select};
 use select::Goal;
@@ -19,6 +21,42 @@ pub(crate) fn uniform(n_requests: u32, n_servers: u32) -> Workload {
         clients: Clients::Drawn,
         seed: 1,
     }
+}
+
+/// Where the copies lie, with names.
+pub(crate) fn laws(n_servers: u32) -> [(&'static str, Law); 5] {
+    let ratio = hot_ratio(n_servers);
+    [
+        ("uniform", Law::Uniform),
+        ("geo", Law::Geometric { ratio, hot_spots: 1 }),
+        ("zipf", Law::Zipf),
+        ("hot1", Law::FirstHot { ratio }),
+        ("chain2", Law::Chain),
+    ]
+}
+
+/// Ten times the mean load at the first servers, whatever their number.
+pub(crate) fn hot_ratio(n_servers: u32) -> f64 {
+    1.0 - 10.0 / f64::from(n_servers)
+}
+
+/// Servers with speeds from 1 to 10, and backlogs of up to a tenth of the mean number of requests of a server.
+pub(crate) fn unequal_servers(n_requests: u32, n_servers: u32) -> Result<Vec<Server>> {
+    let mut draw = Seeded::new(1);
+    let server = |_| {
+        let millionths = u64::from(1 + draw.below(10)) * Speed::ONE.millionths();
+        let speed = Speed::from_millionths(millionths).context("no such speed")?;
+        let backlog = draw.below(n_requests / n_servers / 10 + 1).into();
+        Ok(Server { speed, slots: 1, backlog })
+    };
+    (0..n_servers).map(server).collect()
+}
+
+/// The batch's servers with such speeds and backlogs.
+pub(crate) fn unequal(batch: &Batch) -> Result<Cluster> {
+    let servers = unequal_servers(batch.n_requests() as u32, batch.n_servers() as u32)?;
+    let clients = Cluster::equal(batch).clients().to_vec();
+    Ok(Cluster::new(batch, servers, clients, None)?)
 }
 
 /// "100k" for 100,000.
@@ -44,43 +82,77 @@ pub(crate) fn scaled(batch: &Batch, factor: u64) -> Result<Batch> {
     Ok(scaled.finish())
 }
 
-/// The shortest schedule.
-pub(crate) fn plan(batch: &Batch) -> Schedule {
-    let (choice, _) = select::optimal::select(batch, Goal::Length);
-    order::colour::order(batch, &choice)
+/// The shortest schedule, as far as it is found.
+pub(crate) fn plan(batch: &Batch, cluster: &Cluster) -> Schedule {
+    let (choice, _) = select::optimal::select(batch, cluster, Goal::Length);
+    order::colour::order(batch, cluster, &choice)
 }
 
-/// Plans once, checks the plan from scratch, and gives its length.
-pub(crate) fn checked_length(batch: &Batch) -> Result<u64> {
-    let (choice, bound) = select::optimal::select(batch, Goal::Length);
-    let schedule = order::colour::order(batch, &choice);
-    check::bound(batch, &bound, Subject::Length)?;
-    let measures = check::plan(batch, &schedule.transfers, true)?;
-    ensure!(measures.length == bound.value, "length {}, bound {}", measures.length, bound.value);
-    Ok(bound.value)
+/// The length of a plan, and what no plan can beat.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Planned {
+    pub(crate) length: Ratio,
+    pub(crate) bound: Ratio,
+}
+
+impl Planned {
+    /// Whether the length is the bound, as far as it is printed.
+    pub(crate) fn meets_bound(&self) -> bool {
+        self.length.rounded() == self.bound.rounded()
+    }
+}
+
+/// Plans once, and checks plan and proof from scratch.
+pub(crate) fn checked_plan(batch: &Batch, cluster: &Cluster) -> Result<Planned> {
+    let (choice, bound) = select::optimal::select(batch, cluster, Goal::Length);
+    let Schedule { transfers, length } = order::colour::order(batch, cluster, &choice);
+    check::bound(batch, cluster, &bound, Subject::Length)?;
+    let measures = check::plan(batch, cluster, &transfers, true)?;
+    // Starts are rounded where speeds differ.
+    let rounded_off = (measures.length.to_f64() - length.to_f64()).abs();
+    ensure!(rounded_off < 1e-6, "length {}, said to be {length}", measures.length);
+    ensure!(length >= bound.value, "length {length}, bound {}", bound.value);
+    Ok(Planned { length, bound: bound.value })
+}
+
+/// The length of the checked plan, which must be proved shortest.
+pub(crate) fn checked_length(batch: &Batch, cluster: &Cluster) -> Result<u64> {
+    let planned = checked_plan(batch, cluster)?;
+    ensure!(planned.meets_bound(), "length {}, bound {}", planned.length, planned.bound);
+    whole(planned.length)
 }
 
 /// What is proved about the least maximum load.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Optimum {
-    pub(crate) load: u64,
+    pub(crate) load: Ratio,
     /// The servers of the proof.
     pub(crate) n_servers: usize,
 }
 
 /// Selects once, and checks choice and proof from scratch.
-pub(crate) fn checked_optimum(batch: &Batch) -> Result<Optimum> {
-    let (choice, bound) = select::optimal::select(batch, Goal::MaxLoad);
-    check::bound(batch, &bound, Subject::MaxLoad)?;
+pub(crate) fn checked_optimum(batch: &Batch, cluster: &Cluster) -> Result<Optimum> {
+    let (choice, bound) = select::optimal::select(batch, cluster, Goal::MaxLoad);
+    check::bound(batch, cluster, &bound, Subject::MaxLoad)?;
     let parts = choice.parts(batch);
     let rows: Vec<Transfer> = parts
-        .map(|p| Transfer { request: p.request, server: p.server, start: 0, blocks: p.blocks })
+        .map(|p| Transfer {
+            request: p.request,
+            server: p.server,
+            start: Fixed::ZERO,
+            blocks: p.blocks.into(),
+        })
         .collect();
-    let measures = check::plan(batch, &rows, false)?;
+    let measures = check::plan(batch, cluster, &rows, false)?;
     ensure!(measures.max_load == bound.value, "load {}, bound {}", measures.max_load, bound.value);
     let n_servers = match bound.proof {
-        evenkeel::bound::Proof::Servers(servers) => servers.len(),
-        evenkeel::bound::Proof::Client(_) => 0,
+        Proof::Servers(servers) => servers.len(),
+        Proof::Client { .. } | Proof::Concurrency => 0,
     };
     Ok(Optimum { load: bound.value, n_servers })
+}
+
+/// The number, which must be whole, as all are on equal servers.
+pub(crate) fn whole(number: Ratio) -> Result<u64> {
+    number.rounded().whole().with_context(|| format!("{number} is not whole"))
 }

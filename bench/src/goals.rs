@@ -16,6 +16,10 @@ pub(crate) enum Goal {
     Growth,
     Memory,
     Reading,
+    Unequal,
+    UnequalSchedule,
+    UnequalMemory,
+    Explain,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -26,7 +30,7 @@ enum Limit {
 
 use Limit::{AtLeast, AtMost};
 
-const GOALS: [(Goal, &str, Limit); 7] = [
+const GOALS: [(Goal, &str, Limit); 11] = [
     (Goal::OneSolve, "selection with proof, times faster than one OR-tools max-flow", AtLeast(25.0)),
     (Goal::Search, "selection with proof at 1M, times faster than OR-tools' search", AtLeast(300.0)),
     (Goal::Schedule, "select and order, times faster than one OR-tools max-flow", AtLeast(2.0)),
@@ -34,6 +38,14 @@ const GOALS: [(Goal, &str, Limit); 7] = [
     (Goal::Growth, "`plan` of ten times the requests, times as long", AtMost(13.0)),
     (Goal::Memory, "peak memory of `plan` beyond the plan, bytes a request", AtMost(120.0)),
     (Goal::Reading, "reading CSV, times faster than pandas", AtLeast(1.0)),
+    (Goal::Unequal, "selection with speeds and backlogs, times the equal case", AtMost(3.0)),
+    (Goal::UnequalSchedule, "select and order with speeds and backlogs, times the equal case", AtMost(3.0)),
+    (
+        Goal::UnequalMemory,
+        "peak memory of `plan` with unequal servers beyond the plan, bytes a request",
+        AtMost(160.0),
+    ),
+    (Goal::Explain, "`explain`, times `plan --no-order`", AtMost(20.0)),
 ];
 
 /// How a goal stands.

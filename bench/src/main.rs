@@ -5,10 +5,12 @@ mod clock;
 mod command;
 mod goals;
 mod peer;
+mod program;
 mod report;
 mod scaling;
 mod schedule;
 mod selection;
+mod unequal;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -78,6 +80,7 @@ fn main() -> Result<ExitCode> {
     selection::run(&race, &mut report)?;
     schedule::run(&race, &mut report)?;
     scaling::run(&race, &mut report)?;
+    unequal::run(&race, &mut report)?;
     command::run(&race, &mut report)?;
     ensure!(!report.is_empty(), "no row has one of {:?} in its name", race.args.rows);
     let agreed = report.finish(race.args.quick);

@@ -104,9 +104,9 @@ impl Peer {
         Ok(())
     }
 
-    /// How many requests OR-tools can serve if no server serves more than `capacity`.
-    pub(crate) fn ortools_flow(&self, capacity: u64) -> Result<Answer> {
-        self.answer(&json!({ "do": "ortools_flow", "capacity": capacity }))
+    /// How many requests OR-tools can serve if no server serves more than `capacity`: one number for all, or one each.
+    pub(crate) fn ortools_flow(&self, capacity: impl Into<Value>) -> Result<Answer> {
+        self.answer(&json!({ "do": "ortools_flow", "capacity": capacity.into() }))
     }
 
     /// The least capacity that serves all requests, by OR-tools and binary search.

@@ -12,6 +12,8 @@ use crate::goals::{Goal, verdicts};
 pub(crate) enum Cell {
     Text(String),
     Count(u64),
+    /// Shown to six decimals at most.
+    Number(f64),
     Time(Samples),
     /// How many times as long, or as much.
     Ratio(f64),
@@ -26,6 +28,7 @@ impl Cell {
         match self {
             Self::Text(text) => text.clone(),
             Self::Count(count) => count.to_string(),
+            Self::Number(number) => ((number * 1e6).round() / 1e6).to_string(),
             Self::Time(samples) if samples.n_runs() == 0 => "–".to_owned(),
             Self::Time(samples) if samples.n_runs() == 1 => {
                 format!("{} (one run)", short(samples.min_s() * 1e3))
@@ -45,7 +48,7 @@ impl Cell {
             Self::Time(samples) => json!({
                 "ms": samples.min_s() * 1e3, "noise": samples.noise(), "runs": samples.n_runs(),
             }),
-            Self::Ratio(ratio) => json!(ratio),
+            Self::Number(number) | Self::Ratio(number) => json!(number),
         }
     }
 }

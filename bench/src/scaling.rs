@@ -1,7 +1,7 @@
 //! How the time grows: not with bytes, and hardly faster than with requests.
 
 use anyhow::Result;
-use evenkeel::model::Batch;
+use evenkeel::model::{Batch, Cluster};
 use evenkeel::workload::{Sizes, Workload};
 
 use crate::Race;
@@ -53,10 +53,12 @@ fn compare(
     (goal, name): (Option<Goal>, &str),
     batches: [&Batch; 2],
 ) -> Result<()> {
-    for batch in batches {
-        checked_length(batch)?;
+    let races = batches.map(|batch| (batch, Cluster::equal(batch)));
+    for (batch, cluster) in &races {
+        checked_length(batch, cluster)?;
     }
-    let contestants = batches.map(|batch| Contestant::new(|| Ok(cpu_s(|| plan(batch)))));
+    let contestants =
+        races.each_ref().map(|(batch, cluster)| Contestant::new(|| Ok(cpu_s(|| plan(batch, cluster)))));
     let [small, large] = in_turn(race.args.repeat, contestants)?;
     let ratio = large.ratio_to(&small);
     if let Some(goal) = goal {

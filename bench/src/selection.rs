@@ -2,11 +2,12 @@
 //! (one solve) or have to search for it.
 
 use anyhow::Result;
+use evenkeel::model::Cluster;
 use evenkeel::select::{self, Goal as Aim};
 use evenkeel::workload::{Law, Workload};
 
 use crate::Race;
-use crate::batches::{checked_optimum, count, uniform};
+use crate::batches::{checked_optimum, count, laws, uniform, whole};
 use crate::clock::{Contestant, cpu_s, in_turn};
 use crate::goals::Goal;
 use crate::report::{Cell, Report, Table};
@@ -27,38 +28,39 @@ pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
         "× SciPy",
     ];
     let mut table = Table::new("Selection with proof", &columns);
-    for (n_requests, n_servers) in [(10_000, 100), (100_000, 1000), (MILLION, 1000)] {
-        if race.args.quick && n_requests == MILLION {
-            continue;
-        }
-        // Ten times the mean load at the first servers, whatever their number.
-        let ratio = 1.0 - 10.0 / f64::from(n_servers);
-        let laws = [
-            ("uniform", Law::Uniform),
-            ("geo", Law::Geometric { ratio, hot_spots: 1 }),
-            ("zipf", Law::Zipf),
-            ("hot1", Law::FirstHot { ratio }),
-            ("chain2", Law::Chain),
-        ];
-        for (law_name, law) in laws {
-            let name = format!("{}-{law_name}", count(n_requests));
-            if race.has(&name) {
-                let workload = Workload { law, ..uniform(n_requests, n_servers) };
-                table.row(row(race, report, &name, &workload)?);
-            }
+    for (name, workload) in workloads(race) {
+        if race.has(&name) {
+            table.row(row(race, report, &name, &workload)?);
         }
     }
     report.table(table);
     Ok(())
 }
 
+/// What is selected from, with the names of the rows.
+pub(crate) fn workloads(race: &Race) -> Vec<(String, Workload)> {
+    let mut workloads = Vec::new();
+    for (n_requests, n_servers) in [(10_000, 100), (100_000, 1000), (MILLION, 1000)] {
+        if race.args.quick && n_requests == MILLION {
+            continue;
+        }
+        workloads.extend(laws(n_servers).map(|(law_name, law)| {
+            let workload = Workload { law, ..uniform(n_requests, n_servers) };
+            (format!("{}-{law_name}", count(n_requests)), workload)
+        }));
+    }
+    workloads
+}
+
 fn row(race: &Race, report: &mut Report, name: &str, workload: &Workload) -> Result<[Cell; 10]> {
     let peer = &race.peer;
     let batch = workload.generate()?;
-    let optimum = checked_optimum(&batch)?;
+    let cluster = Cluster::equal(&batch);
+    let optimum = checked_optimum(&batch, &cluster)?;
+    let load = whole(optimum.load)?;
     peer.load_batch(&batch)?;
     let requests = u64::from(workload.n_requests);
-    let below = peer.ortools_flow(optimum.load - 1)?.value;
+    let below = peer.ortools_flow(load - 1)?.value;
     report.agree(name, "all served below our optimum", 0, u64::from(below == requests));
 
     let large = workload.n_requests == MILLION;
@@ -76,17 +78,17 @@ fn row(race: &Race, report: &mut Report, name: &str, workload: &Workload) -> Res
     let [ours, one_solve, search, scipy] = in_turn(
         race.args.repeat,
         [
-            Contestant::new(|| Ok(cpu_s(|| select::optimal::select(&batch, Aim::MaxLoad)))),
-            Contestant::new(|| peer.ortools_flow(optimum.load).map(|answer| answer.keep(&mut served))),
+            Contestant::new(|| Ok(cpu_s(|| select::optimal::select(&batch, &cluster, Aim::MaxLoad)))),
+            Contestant::new(|| peer.ortools_flow(load).map(|answer| answer.keep(&mut served))),
             Contestant::new(|| peer.ortools_search().map(|answer| answer.keep(&mut found)))
                 .at_most(search_runs),
-            Contestant::new(|| peer.scipy_flow(optimum.load).map(|answer| answer.keep(&mut scipy_served)))
+            Contestant::new(|| peer.scipy_flow(load).map(|answer| answer.keep(&mut scipy_served)))
                 .at_most(scipy_runs),
         ],
     )?;
     report.agree(name, "served at our optimum", requests, served);
     report.agree(name, "served at our optimum by SciPy", requests, scipy_served);
-    report.agree(name, "optimum by search", optimum.load, found);
+    report.agree(name, "optimum by search", load, found);
     // The goal is set for the rows that were measured with one solve before: not for chains.
     if workload.law != Law::Chain {
         report.measured(Goal::OneSolve, name, one_solve.ratio_to(&ours));
@@ -98,7 +100,7 @@ fn row(race: &Race, report: &mut Report, name: &str, workload: &Workload) -> Res
     let [one_solve_ratio, search_ratio, scipy_ratio] = ratios;
     Ok([
         Cell::text(name),
-        Cell::Count(optimum.load),
+        Cell::Count(load),
         Cell::Count(optimum.n_servers as u64),
         Cell::Time(ours),
         Cell::Time(one_solve),

@@ -1,8 +1,9 @@
-//! The plan: what is read goes to the checker, which must not panic either.
+//! The plan: what is read goes to the checker, which must not panic either, whatever the servers are.
 #![no_main]
 use std::sync::LazyLock;
 
-use evenkeel::model::Batch;
+use evenkeel::check;
+use evenkeel::model::{Batch, Cluster, Server, Speed};
 use evenkeel_cli::formats::{Declared, read_batch_csv, read_plan};
 
 static BATCH: LazyLock<Batch> = LazyLock::new(|| {
@@ -11,7 +12,14 @@ static BATCH: LazyLock<Batch> = LazyLock::new(|| {
 });
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    if let Ok(rows) = read_plan(bytes, "fuzz", &BATCH) {
-        let _ = evenkeel::check::plan(&BATCH, &rows, true);
+    let Ok(rows) = read_plan(bytes, "fuzz", &BATCH) else { return };
+    let equal = Cluster::equal(&BATCH);
+    let slow = Speed::from_millionths(333_333).expect("a valid speed");
+    let servers = vec![Server::default(), Server { speed: slow, slots: 2, backlog: 3 }];
+    let unequal = Cluster::new(&BATCH, servers, equal.clients().to_vec(), None).expect("a valid cluster");
+    for cluster in [equal, unequal] {
+        let _ = check::plan(&BATCH, &cluster, &rows, true);
+        let _ = check::plan(&BATCH, &cluster, &rows, false);
+        let _ = check::unsplit(&BATCH, &rows);
     }
 });

@@ -13,7 +13,10 @@ const TARGETS: [(&str, &str); 7] = [
     ("clients", "client,slots,host\nc0,1,h\n"),
     ("plan", "request,client,server,start,blocks\n0,c0,s0,0,1\n1,c1,s1,0,3\n2,c0,s0,0,0\n"),
     ("summary", SUMMARY),
-    ("pipeline", "client,bytes,replicas\nc0,1,s0|s1\nc0,2,s1\nc1,3,s0|s1|s2\n"),
+    (
+        "pipeline",
+        "-\n\nserver,speed,slots,backlog\ns0,0.5,2,3\ns1,3,1,0\ns2,1,1,9\n\nclient,bytes,replicas\nc0,1,s0|s1\nc0,2,s1\nc1,3,s0|s1|s2\n",
+    ),
 ];
 
 const SUMMARY: &str = r#"{"format":1,"policy":"optimal","order":"colour","seed":0,"block":1,"requests":1,"clients":1,

@@ -18,6 +18,7 @@ Start here:
   evenkeel generate --out batch.csv        a batch to try things on
   evenkeel plan batch.csv --out plan.csv   the shortest plan, with its proof
   evenkeel check batch.csv plan.csv        verify it from scratch
+  evenkeel explain batch.csv               what limits it, and what would help
 
 A batch is a CSV file with one row a request: who wants how much, and which servers hold a copy.
   client,bytes,replicas
@@ -40,6 +41,8 @@ pub enum Command {
     Check(CheckArgs),
     /// How good is a plan or a policy: its length divided by what is provably possible
     Score(ScoreArgs),
+    /// What limits a batch, and what would help: copies, a faster server
+    Explain(ExplainArgs),
     /// Draw a batch to try things on
     Generate(GenerateArgs),
     /// A hot spot, planned by several policies, side by side
@@ -72,6 +75,9 @@ pub struct BatchArgs {
     /// Bytes in a block; sizes are rounded up to whole blocks
     #[arg(long, value_name = "BYTES", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub block: u64,
+    /// At most so many transfers at once in all; not with backlogs or different speeds
+    #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
+    pub max_concurrent: Option<u64>,
 }
 
 impl BatchArgs {
@@ -116,6 +122,9 @@ pub struct PolicyArgs {
     /// Only choose replicas, do not order the transfers
     #[arg(long)]
     pub no_order: bool,
+    /// Never split a request between servers; then the best choice is a heuristic, whose gap is told
+    #[arg(long)]
+    pub whole: bool,
     /// What the choice is to be best at
     #[arg(long, value_enum, default_value_t = Objective::Max)]
     pub objective: Objective,
@@ -158,8 +167,8 @@ Examples:
   evenkeel plan batch.csv --out plan.csv --json > summary.json
   evenkeel check batch.csv plan.csv --summary summary.json
 
-Checked: every request is fully served, only by servers that hold a replica, no client and no server has two \
-transfers at once. With --summary also: the plan is the one summarised, its figures are right, and the bottleneck \
+Checked: every request is fully served, only by servers that hold a replica, no client and no server has more \
+transfers at once than slots, no server serves before its backlog is done, and a limit on concurrency is kept. With --summary also: the plan is the one summarised, its figures are right, and the bottleneck \
 proves the bound. Exit status 1 if the plan is wrong, 2 if it is of another batch.")]
 pub struct CheckArgs {
     #[command(flatten)]
@@ -173,6 +182,9 @@ pub struct CheckArgs {
     /// The plan has no order: check the choice of replicas only
     #[arg(long)]
     pub no_order: bool,
+    /// No request may be split between servers
+    #[arg(long)]
+    pub whole: bool,
     /// Print the result as one JSON object
     #[arg(long)]
     pub json: bool,
@@ -197,6 +209,32 @@ pub struct ScoreArgs {
     #[allow(missing_docs)]
     pub policy: PolicyArgs,
     /// Print the result as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `explain`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel explain batch.csv
+  evenkeel explain batch.csv --servers servers.csv --out copies.csv
+  evenkeel explain batch.csv --no-order --json
+
+Told are: the servers, the client or the limit that force the bound; the fewest blocks that need one more copy, and \
+where, for a bound that is 1, 5 and 10 % lower; how far one more copy of everything would go; and the one server \
+that would help most if it were twice as fast. Follow the advice, plan again, and the bound is as promised.")]
+pub struct ExplainArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub input: BatchArgs,
+    /// Explain the load of servers, not the length of a schedule
+    #[arg(long)]
+    pub no_order: bool,
+    /// Where to write the copies for 1, 5 and 10 %, as CSV: percent,request,client,from,to,blocks; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Print everything as one JSON object
     #[arg(long)]
     pub json: bool,
 }
@@ -231,7 +269,8 @@ pub enum BatchFormat {
 Examples:
   evenkeel generate --out batch.csv
   evenkeel generate --requests 1000000 --clients 256 --servers 1000 --copies 3 --out batch.csv
-  evenkeel generate --law geometric --ratio 0.5 --hot-spots 2 --bytes 1..64 | evenkeel plan -")]
+  evenkeel generate --law geometric --ratio 0.5 --hot-spots 2 --bytes 1..64 | evenkeel plan -
+  evenkeel generate --out batch.csv --servers-out servers.csv --speeds 1..10 --backlogs 0..50")]
 pub struct GenerateArgs {
     /// Number of requests
     #[arg(long, value_name = "N", default_value_t = 10_000)]
@@ -257,6 +296,18 @@ pub struct GenerateArgs {
     /// Size of a request, fixed or drawn from a range: 4096 or 1..64
     #[arg(long, value_name = "N|A..B", default_value = "1")]
     pub bytes: String,
+    /// Where to write a servers file, for servers that differ; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub servers_out: Option<PathBuf>,
+    /// Speeds of the servers, in the servers file [default: 1]
+    #[arg(long, value_name = "N|A..B")]
+    pub speeds: Option<String>,
+    /// Slots of the servers, in the servers file [default: 1]
+    #[arg(long, value_name = "N|A..B")]
+    pub slots: Option<String>,
+    /// Backlogs of the servers in bytes, in the servers file [default: 0]
+    #[arg(long, value_name = "N|A..B")]
+    pub backlogs: Option<String>,
     /// Clients ask in turn, so that all have the same number of requests
     #[arg(long)]
     pub in_turn: bool,

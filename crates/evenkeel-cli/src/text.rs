@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use evenkeel::model::Fixed;
+
 /// A number with its thousands set apart: 1,234,567.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
@@ -13,6 +15,15 @@ pub(crate) fn count(n: u64) -> String {
         text.push(digit);
     }
     text
+}
+
+/// The same with decimals: 1,234.5.
+pub(crate) fn figure(n: Fixed) -> String {
+    let text = n.to_string();
+    match text.split_once('.') {
+        Some((_, decimals)) => format!("{}.{decimals}", count(n.floor())),
+        None => count(n.floor()),
+    }
 }
 
 /// A number and what it counts, in the plural where needed: 1 server, 2 servers.

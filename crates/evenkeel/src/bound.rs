@@ -1,12 +1,14 @@
 //! How early any plan can end, and why: the proof that an answer carries.
 
-use crate::model::{Batch, ClientId, ServerId};
+use crate::graph::clock::Clock;
+use crate::graph::pace::Level;
+use crate::model::{Batch, ClientId, Cluster, Ratio, Server, ServerId};
 
 /// A lower bound with its proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// No plan does better than this many blocks (on a server) or slots (in length).
-    pub value: u64,
+    /// No plan does better: in length, or in the time until the last server is done.
+    pub value: Ratio,
     /// What forces it.
     pub proof: Proof,
 }
@@ -14,17 +16,137 @@ pub struct Bound {
 /// What forces a bound: anybody can recount it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// The requests with all replicas among these servers share them, whatever is chosen: the bound is their
-    /// blocks divided by the number of servers, rounded up. No server at all proves 0.
+    /// The requests with all replicas among these servers share them, whatever is chosen: the bound is the first time at
+    /// which they can have served so many blocks. No server at all proves 0.
     Servers(Vec<ServerId>),
-    /// This client has to receive all its blocks one after the other.
-    Client(ClientId),
+    /// This client has to receive all its blocks through its slots, at best from the fastest replicas.
+    Client {
+        /// The client.
+        client: ClientId,
+        /// Only its requests whose replicas are all busy at least as long as this server, and not before.
+        waits_for: Option<ServerId>,
+    },
+    /// All blocks have to go through the limit on concurrent transfers.
+    Concurrency,
 }
 
-/// The client with the most blocks, the first of equals: no schedule is shorter than what it has to receive.
-pub(crate) fn busiest_client(batch: &Batch) -> Option<(ClientId, u64)> {
-    let blocks = batch.client_blocks();
-    let most = *blocks.iter().max()?;
-    let client = blocks.iter().position(|&b| b == most)?;
-    Some((ClientId(client as u32), most))
+/// What no schedule can beat whatever servers serve: the client that takes longest, or the limit on concurrency.
+///
+/// A level, as the balancing of servers counts.
+pub(crate) fn beside_servers(batch: &Batch, cluster: &Cluster) -> Option<(Level, Proof)> {
+    let client = slowest_client(batch, cluster);
+    let concurrency = cluster.max_concurrent().zip(cluster.common_speed()).map(|(limit, speed)| {
+        let slots = batch.total_blocks().div_ceil(limit);
+        (Level::new(slots.into(), speed.millionths()), Proof::Concurrency)
+    });
+    match (client, concurrency) {
+        (Some(client), Some(limit)) if limit.0 > client.0 => Some(limit),
+        (Some(client), _) => Some(client),
+        (None, limit) => limit,
+    }
+}
+
+fn slowest_client(batch: &Batch, cluster: &Cluster) -> Option<(Level, Proof)> {
+    let slowest = cluster.servers().iter().map(|s| s.speed.millionths()).min()?;
+    let most_busy = cluster.servers().iter().map(Server::busy).max()?;
+    // So fine that the ticks of all blocks fit in 63 bits.
+    let most_units = u128::from(batch.total_blocks() + most_busy) / u128::from(slowest) + 1;
+    let clock = Clock::new(cluster, ((1_u128 << 62) / most_units) as u64);
+    // Whole slots where there are slots, else a valid bound all the same.
+    let in_slots = cluster.common_speed().is_some();
+    let through = |ticks: u64, client: usize| {
+        let slots = u64::from(cluster.clients()[client].slots);
+        if in_slots { ticks.div_ceil(slots) } else { ticks / slots }
+    };
+    let speeds: Vec<u64> = cluster.servers().iter().map(|s| s.speed.millionths()).collect();
+    let work_of = |i: usize| {
+        let set = batch.replicas().of(i);
+        let faster = |a: ServerId, b: ServerId| if speeds[b.index()] > speeds[a.index()] { b } else { a };
+        clock.at_least(batch.blocks(i), set.iter().copied().fold(set[0], faster))
+    };
+    // The work of each client by when the first replica is free: none of it can start before.
+    let Ranks { rank, servers } = Ranks::new(cluster);
+    let mut work_by_rank = Sparse::new(batch.n_clients(), servers.len(), batch.n_requests());
+    for (i, set) in batch.replicas().iter().enumerate() {
+        let first_free = set.iter().map(|s| rank[s.index()]).fold(u32::MAX, u32::min);
+        work_by_rank.add(batch.client(i).0, first_free, work_of(i));
+    }
+    let mut best: Option<(u64, ClientId, Option<ServerId>)> = None;
+    work_by_rank.for_each_row(|client, by_rank| {
+        // From the last rank on: what a client has gathered so far waits for that rank.
+        let mut gathered = 0;
+        for &(rank, work) in by_rank.iter().rev().filter(|(_, work)| *work > 0) {
+            gathered += work;
+            let server = servers[rank as usize];
+            let node = cluster.server(server);
+            let until = clock.at_least(node.busy(), server) + through(gathered, client as usize);
+            if best.is_none_or(|(most, ..)| until > most) {
+                best = Some((until, ClientId(client), (node.backlog > 0).then_some(server)));
+            }
+        }
+    });
+    let (ticks, client, waits_for) = best?;
+    Some((clock.level(ticks.into()), Proof::Client { client, waits_for }))
+}
+
+/// Sums by row and column, of which most may be none.
+struct Sparse {
+    n_columns: usize,
+    /// All of them, if they are not many more than what is added.
+    dense: Vec<u64>,
+    /// Else what was added.
+    added: Vec<(u32, u32, u64)>,
+}
+
+impl Sparse {
+    fn new(n_rows: usize, n_columns: usize, n_added: usize) -> Self {
+        let size = n_rows.saturating_mul(n_columns);
+        let dense = if size <= 2 * n_added + 1024 { vec![0; size] } else { Vec::new() };
+        Self { n_columns, dense, added: Vec::new() }
+    }
+
+    #[inline]
+    fn add(&mut self, row: u32, column: u32, value: u64) {
+        match self.dense.get_mut(row as usize * self.n_columns + column as usize) {
+            Some(sum) => *sum += value,
+            None => self.added.push((row, column, value)),
+        }
+    }
+
+    /// Each row with its sums, or parts of them, by column.
+    fn for_each_row(mut self, mut call: impl FnMut(u32, &[(u32, u64)])) {
+        for (row, sums) in (0..).zip(self.dense.chunks(self.n_columns.max(1))) {
+            call(row, &(0..).zip(sums.iter().copied()).collect::<Vec<_>>());
+        }
+        self.added.sort_unstable();
+        for row in self.added.chunk_by(|a, b| a.0 == b.0) {
+            call(row[0].0, &row.iter().map(|&(_, column, value)| (column, value)).collect::<Vec<_>>());
+        }
+    }
+}
+
+/// Servers by when they are free, equal ones with the same rank.
+struct Ranks {
+    rank: Vec<u32>,
+    /// One server of each rank.
+    servers: Vec<ServerId>,
+}
+
+impl Ranks {
+    fn new(cluster: &Cluster) -> Self {
+        let free = |s: &ServerId| {
+            let server = cluster.server(*s);
+            Level::new(server.busy().into(), server.speed.millionths())
+        };
+        let mut by_free: Vec<ServerId> = (0..cluster.servers().len() as u32).map(ServerId).collect();
+        by_free.sort_by_cached_key(free);
+        let mut ranks = Self { rank: vec![0; by_free.len()], servers: Vec::new() };
+        for server in by_free {
+            if ranks.servers.last().is_none_or(|last| free(last) < free(&server)) {
+                ranks.servers.push(server);
+            }
+            ranks.rank[server.index()] = ranks.servers.len() as u32 - 1;
+        }
+        ranks
+    }
 }

@@ -2,9 +2,15 @@
 //!
 //! Nothing here is shared with the solvers: requests are recounted, transfers sorted and compared, proofs added
 //! up anew from the batch alone. It is meant to be read in one go and believed.
+//!
+//! Times are in billionths. Where every server has speed 1, all is whole and exact; else decimals are rounded, and a
+//! millionth of a unit of time, or of a block, is forgiven.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use crate::bound::{Bound, Proof};
-use crate::model::{Batch, Transfer};
+use crate::model::{Batch, Cluster, Fixed, Ratio, Server, ServerId, Speed, Transfer};
 
 /// What is wrong with a plan. Rows are counted from 0, as given.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -22,39 +28,56 @@ pub enum Fault {
     EmptyTransfer { row: usize, request: u32 },
     #[error("row {row}: request {request} has a start in a plan without an order")]
     StartWithoutOrder { row: usize, request: u32 },
+    #[error(
+        "row {row}: all servers have speed 1, so the start and the blocks of request {request} are whole"
+    )]
+    NotWhole { row: usize, request: u32 },
     #[error("row {row}: the transfer of request {request} ends beyond 64 bits")]
     EndsTooLate { row: usize, request: u32 },
+    #[error("row {row}: request {request} starts at {start}, but `{server}` is busy until {free}")]
+    TooEarly { row: usize, request: u32, server: String, start: Fixed, free: Fixed },
     #[error("request {request} has {wanted} blocks, and {served} are served")]
-    WrongAmount { request: u32, wanted: u64, served: u128 },
+    WrongAmount { request: u32, wanted: u64, served: Ratio },
     #[error("request {request} is not served at all")]
     NotServed { request: u32 },
-    #[error("{who} has two transfers in slot {slot}: rows {rows:?}")]
-    Overlap { who: String, slot: u64, rows: [usize; 2] },
+    #[error("request {request} has a block that `{server}` serves only in part")]
+    BrokenBlock { request: u32, server: String },
+    #[error("request {request} is split between servers: rows {rows:?}")]
+    Split { request: u32, rows: [usize; 2] },
+    #[error("{who} has more transfers at once than slots ({slots}) from time {time} on: see rows {rows:?}")]
+    Overlap { who: String, slots: u64, time: Fixed, rows: [usize; 2] },
     #[error("the proof names a server or client that the batch does not have")]
     UnknownInProof,
     #[error("the proof names a server twice")]
     ServerTwiceInProof,
+    #[error("the proof rests on a limit on concurrent transfers, and there is none")]
+    NoLimit,
     #[error("the proof of {claimed} proves only {proved}")]
-    WeakProof { claimed: u64, proved: u64 },
-    #[error("a client proves nothing about the load of servers")]
-    ClientProvesNoLoad,
+    WeakProof { claimed: Ratio, proved: Ratio },
+    #[error("this proves nothing about the load of servers")]
+    ProvesNoLoad,
 }
 
 /// What a valid plan amounts to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measures {
-    /// The slot after the last one used.
-    pub length: u64,
-    /// The largest number of blocks that one server serves.
-    pub max_load: u64,
+    /// When the last transfer has ended.
+    pub length: Ratio,
+    /// When the last server that serves anything would be done, working without a break: its backlog, then its blocks.
+    pub max_load: Ratio,
 }
 
-/// Checks that every request is fully served, by its replicas only; with `ordered` also that no client and no
-/// server has two transfers at once.
-pub fn plan(batch: &Batch, rows: &[Transfer], ordered: bool) -> Result<Measures, Fault> {
+const NANOS: u128 = 1_000_000_000;
+/// What is forgiven where numbers are rounded: a millionth.
+const TOLERANCE: u128 = 1_000;
+
+/// Checks that every request is fully served, by its replicas only; with `ordered` also that nobody has more transfers
+/// at once than slots, and no server serves before its backlog is done.
+pub fn plan(batch: &Batch, cluster: &Cluster, rows: &[Transfer], ordered: bool) -> Result<Measures, Fault> {
+    let exact = cluster.common_speed() == Some(Speed::ONE);
     let mut served = vec![0_u128; batch.n_requests()];
     let mut named = vec![false; batch.n_requests()];
-    let mut loads = vec![0_u64; batch.n_servers()];
+    let mut loads = vec![0_u128; batch.n_servers()];
     let mut length = 0;
     for (row, transfer) in rows.iter().enumerate() {
         let Transfer { request, server, start, blocks } = *transfer;
@@ -65,58 +88,182 @@ pub fn plan(batch: &Batch, rows: &[Transfer], ordered: bool) -> Result<Measures,
         if server.index() >= batch.n_servers() {
             return Err(Fault::NoSuchServer { row, request, server: server.0 });
         }
+        let server_name = || batch.servers().name(server.0).to_owned();
         if !batch.replicas().of(i).contains(&server) {
-            let server = batch.servers().name(server.0).to_owned();
-            return Err(Fault::NotAReplica { row, request, server });
+            return Err(Fault::NotAReplica { row, request, server: server_name() });
         }
-        if blocks == 0 && (batch.blocks(i) > 0 || start > 0 || named[i]) {
+        if exact && (start.whole().is_none() || blocks.whole().is_none()) {
+            return Err(Fault::NotWhole { row, request });
+        }
+        if blocks.is_zero() && (batch.blocks(i) > 0 || !start.is_zero() || named[i]) {
             return Err(Fault::EmptyTransfer { row, request });
         }
-        if !ordered && start > 0 {
+        if !ordered && !start.is_zero() {
             return Err(Fault::StartWithoutOrder { row, request });
         }
-        let end = start.checked_add(blocks).ok_or(Fault::EndsTooLate { row, request })?;
+        let node = cluster.server(server);
+        let end = start.nanos() + duration(blocks.nanos(), node.speed);
+        if Fixed::from_nanos(end).is_none() {
+            return Err(Fault::EndsTooLate { row, request });
+        }
+        let free = duration(u128::from(node.busy()) * NANOS, node.speed);
+        if ordered && !blocks.is_zero() && start.nanos() + tolerance(node.speed, exact) < free {
+            let free = Fixed::from_nanos(free).unwrap_or(u64::MAX.into());
+            return Err(Fault::TooEarly { row, request, server: server_name(), start, free });
+        }
         length = end.max(length);
-        served[i] += u128::from(blocks);
+        served[i] += blocks.nanos();
         named[i] = true;
-        // A wrong sum is reported below; here it must only not overflow.
-        let load = &mut loads[server.index()];
-        *load = load.saturating_add(blocks);
+        loads[server.index()] += blocks.nanos();
     }
     for (request, (&served, &named)) in (0..).zip(served.iter().zip(&named)) {
         let wanted = batch.blocks(request as usize);
         if !named {
             return Err(Fault::NotServed { request });
         }
-        if served != u128::from(wanted) {
+        let forgiven = if exact { 0 } else { TOLERANCE };
+        if served.abs_diff(u128::from(wanted) * NANOS) > forgiven {
+            let served = Ratio::new(served, NANOS as u64);
             return Err(Fault::WrongAmount { request, wanted, served });
         }
     }
+    unbroken(batch, rows)?;
     if ordered {
-        one_at_a_time(batch, rows)?;
+        within_slots(batch, cluster, rows, exact)?;
     } else {
         length = 0;
     }
-    Ok(Measures { length, max_load: loads.into_iter().max().unwrap_or(0) })
+    let done = |(&load, server): (&u128, &Server)| match (load + NANOS / 2) / NANOS {
+        0 => Ratio::ZERO,
+        blocks => {
+            let last = u128::from(server.busy()) + blocks.div_ceil(server.slots.into());
+            Ratio::new(last * 1_000_000, server.speed.millionths())
+        }
+    };
+    let max_load = loads.iter().zip(cluster.servers()).map(done).max().unwrap_or(Ratio::ZERO);
+    Ok(Measures { length: Ratio::new(length, NANOS as u64), max_load })
 }
 
-fn one_at_a_time(batch: &Batch, rows: &[Transfer]) -> Result<(), Fault> {
-    let busy = || (0..).zip(rows).filter(|(_, t)| t.blocks > 0);
-    let client = |t: &Transfer| batch.client(t.request as usize).0;
-    let mut runs: Vec<(u32, u64, u64, usize)> =
-        busy().map(|(row, t)| (client(t), t.start, t.start + t.blocks, row)).collect();
-    disjoint(&mut runs, |id| format!("client `{}`", batch.clients().name(id)))?;
-    runs.clear();
-    runs.extend(busy().map(|(row, t)| (t.server.0, t.start, t.start + t.blocks, row)));
-    disjoint(&mut runs, |id| format!("server `{}`", batch.servers().name(id)))
+/// Checks that no request is split between servers.
+pub fn unsplit(batch: &Batch, rows: &[Transfer]) -> Result<(), Fault> {
+    let mut first = vec![usize::MAX; batch.n_requests()];
+    for (row, t) in rows.iter().enumerate() {
+        let Some(first) = first.get_mut(t.request as usize) else { continue };
+        match rows.get(*first) {
+            Some(other) if other.server != t.server => {
+                return Err(Fault::Split { request: t.request, rows: [*first, row] });
+            }
+            _ => *first = row,
+        }
+    }
+    Ok(())
 }
 
-fn disjoint(runs: &mut [(u32, u64, u64, usize)], name: impl Fn(u32) -> String) -> Result<(), Fault> {
+/// How long so many billionths of a block take, in billionths of time, to the nearest.
+fn duration(nano_blocks: u128, speed: Speed) -> u128 {
+    let speed = u128::from(speed.millionths());
+    (nano_blocks * 1_000_000 + speed / 2) / speed
+}
+
+/// A millionth, of the unit of time or of a block, whichever is longer.
+fn tolerance(speed: Speed, exact: bool) -> u128 {
+    if exact { 0 } else { TOLERANCE.max(duration(TOLERANCE, speed)) }
+}
+
+/// A block comes from one server, even if it is interrupted.
+fn unbroken(batch: &Batch, rows: &[Transfer]) -> Result<(), Fault> {
+    let mut broken: Vec<(u32, ServerId, u128)> = rows
+        .iter()
+        .filter(|t| t.blocks.whole().is_none())
+        .map(|t| (t.request, t.server, t.blocks.nanos()))
+        .collect();
+    broken.sort_unstable();
+    for of_server in broken.chunk_by(|a, b| (a.0, a.1) == (b.0, b.1)) {
+        let (request, server, _) = of_server[0];
+        let rest = of_server.iter().map(|part| part.2).sum::<u128>() % NANOS;
+        if rest.min(NANOS - rest) > TOLERANCE {
+            let server = batch.servers().name(server.0).to_owned();
+            return Err(Fault::BrokenBlock { request, server });
+        }
+    }
+    Ok(())
+}
+
+/// A transfer as others see it: who takes part, from when to when, and its row.
+type Run = (u32, u128, u128, usize);
+
+fn within_slots(batch: &Batch, cluster: &Cluster, rows: &[Transfer], exact: bool) -> Result<(), Fault> {
+    let runs = |who: &dyn Fn(&Transfer) -> u32| -> Vec<Run> {
+        let run = |(row, t): (usize, &Transfer)| {
+            let start = t.start.nanos();
+            let end = start + duration(t.blocks.nanos(), cluster.server(t.server).speed);
+            (end > start).then(|| (who(t), start, end, row))
+        };
+        rows.iter().enumerate().filter_map(run).collect()
+    };
+    let speed = |row: usize| cluster.server(rows[row].server).speed;
+    let forgiven = Forgiven {
+        overlap: &|row| tolerance(speed(row), exact),
+        // A start and an amount, each rounded to a billionth.
+        rounding: &|row| if exact { 0 } else { 2 + duration(2, speed(row)) },
+    };
+    let client = |t: &Transfer| batch.client(t.request as usize);
+    at_most(
+        runs(&|t| client(t).0),
+        |id| cluster.clients()[id as usize].slots.into(),
+        |id| format!("client `{}`", batch.clients().name(id)),
+        &forgiven,
+    )?;
+    at_most(
+        runs(&|t| t.server.0),
+        |id| cluster.servers()[id as usize].slots.into(),
+        |id| format!("server `{}`", batch.servers().name(id)),
+        &forgiven,
+    )?;
+    if let Some(limit) = cluster.max_concurrent() {
+        at_most(runs(&|_| 0), |_| limit, |_| "the whole cluster".to_owned(), &forgiven)?;
+    }
+    Ok(())
+}
+
+/// What is forgiven of a row.
+struct Forgiven<'a> {
+    overlap: &'a dyn Fn(usize) -> u128,
+    rounding: &'a dyn Fn(usize) -> u128,
+}
+
+/// Nobody has more transfers at once than slots. A little overlap is forgiven each time, but in sum no more than
+/// rounding explains: all transfers must fit between the first start and the last end.
+fn at_most(
+    mut runs: Vec<Run>,
+    slots: impl Fn(u32) -> u64,
+    name: impl Fn(u32) -> String,
+    forgiven: &Forgiven<'_>,
+) -> Result<(), Fault> {
     runs.sort_unstable();
-    for pair in runs.windows(2) {
-        let ((a, _, a_end, a_row), (b, b_start, _, b_row)) = (pair[0], pair[1]);
-        if a == b && b_start < a_end {
-            return Err(Fault::Overlap { who: name(a), slot: b_start, rows: [a_row, b_row] });
+    let time = |nanos: u128| Fixed::from_nanos(nanos).unwrap_or(u64::MAX.into());
+    let mut under_way: BinaryHeap<Reverse<(u128, usize)>> = BinaryHeap::new();
+    for of_node in runs.chunk_by(|a, b| a.0 == b.0) {
+        under_way.clear();
+        let (id, first, _, first_row) = of_node[0];
+        let slots = slots(id);
+        let (mut last, mut sum, mut rounding) = (first, 0, TOLERANCE);
+        for &(_, start, end, row) in of_node {
+            while under_way.peek().is_some_and(|Reverse((end, _))| *end <= start) {
+                under_way.pop();
+            }
+            if under_way.len() as u64 >= slots {
+                let other = under_way.peek().map_or(row, |Reverse((_, row))| *row);
+                return Err(Fault::Overlap { who: name(id), slots, time: time(start), rows: [other, row] });
+            }
+            under_way.push(Reverse((end - (forgiven.overlap)(row).min(end - start), row)));
+            last = last.max(end);
+            sum += end - start;
+            rounding += (forgiven.rounding)(row);
+        }
+        if sum > (last - first).saturating_mul(slots.into()).saturating_add(rounding) {
+            let rows = [first_row, of_node[of_node.len() - 1].3];
+            return Err(Fault::Overlap { who: name(id), slots, time: time(first), rows });
         }
     }
     Ok(())
@@ -127,7 +274,7 @@ fn disjoint(runs: &mut [(u32, u64, u64, usize)], name: impl Fn(u32) -> String) -
 pub enum Subject {
     /// The length of any schedule.
     Length,
-    /// The largest load of a server under any choice.
+    /// When the last server is done, under any choice.
     MaxLoad,
 }
 
@@ -138,19 +285,19 @@ pub struct Forced {
     pub requests: u64,
     /// How many blocks they have together.
     pub blocks: u64,
-    /// The bound that follows.
-    pub proved: u64,
+    /// The bound that follows, rounded down to nine decimals.
+    pub proved: Ratio,
 }
 
-/// Checks that the proof proves the bound, by adding up what it forces.
-pub fn bound(batch: &Batch, bound: &Bound, subject: Subject) -> Result<Forced, Fault> {
-    let forced = match &bound.proof {
-        Proof::Client(_) if subject == Subject::MaxLoad => return Err(Fault::ClientProvesNoLoad),
-        Proof::Client(client) => {
-            if client.index() >= batch.n_clients() {
-                return Err(Fault::UnknownInProof);
-            }
-            forced_by(batch, 1, |i| batch.client(i) == *client)
+/// Checks that the proof proves the bound, to nine decimals, by adding up what it forces.
+pub fn bound(batch: &Batch, cluster: &Cluster, bound: &Bound, subject: Subject) -> Result<Forced, Fault> {
+    let add_up = |is_forced: &dyn Fn(usize) -> bool| {
+        let forced = (0..batch.n_requests()).filter(|&i| is_forced(i));
+        forced.fold((0, 0), |(requests, blocks), i| (requests + 1, blocks + batch.blocks(i)))
+    };
+    let (requests, blocks, proved) = match &bound.proof {
+        Proof::Client { .. } | Proof::Concurrency if subject == Subject::MaxLoad => {
+            return Err(Fault::ProvesNoLoad);
         }
         Proof::Servers(servers) => {
             let mut inside = vec![false; batch.n_servers()];
@@ -160,23 +307,100 @@ pub fn bound(batch: &Batch, bound: &Bound, subject: Subject) -> Result<Forced, F
                     return Err(Fault::ServerTwiceInProof);
                 }
             }
-            forced_by(batch, servers.len() as u64, |i| {
-                batch.replicas().of(i).iter().all(|server| inside[server.index()])
-            })
+            let (requests, blocks) =
+                add_up(&|i| batch.replicas().of(i).iter().all(|server| inside[server.index()]));
+            let nodes: Vec<&Server> = servers.iter().map(|&s| cluster.server(s)).collect();
+            (requests, blocks, time_of_servers(&nodes, blocks))
+        }
+        Proof::Client { client, waits_for } => {
+            let is_known = waits_for.is_none_or(|server| server.index() < batch.n_servers());
+            if client.index() >= batch.n_clients() || !is_known {
+                return Err(Fault::UnknownInProof);
+            }
+            let free = |s: ServerId| {
+                let node = cluster.server(s);
+                Ratio::new(u128::from(node.busy()) * 1_000_000, node.speed.millionths())
+            };
+            let wait = waits_for.map_or(Ratio::ZERO, free);
+            let is_forced = |i: usize| {
+                batch.client(i) == *client && batch.replicas().of(i).iter().all(|&s| free(s) >= wait)
+            };
+            let (requests, blocks) = add_up(&is_forced);
+            let wait = wait.numerator() * NANOS / u128::from(wait.denominator());
+            (requests, blocks, wait + time_of_client(batch, cluster, client.index(), &is_forced))
+        }
+        Proof::Concurrency => {
+            let (limit, speed) =
+                cluster.max_concurrent().zip(cluster.common_speed()).ok_or(Fault::NoLimit)?;
+            let (requests, blocks) = add_up(&|_| true);
+            let slots = batch.total_blocks().div_ceil(limit);
+            (requests, blocks, u128::from(slots) * 1_000_000 * NANOS / u128::from(speed.millionths()))
         }
     };
-    if forced.proved < bound.value {
-        return Err(Fault::WeakProof { claimed: bound.value, proved: forced.proved });
+    let proved = if blocks == 0 { 0 } else { proved };
+    let claimed = bound.value.rounded().nanos();
+    let ratio = Ratio::new(proved, NANOS as u64);
+    // What was printed may have been rounded up, and what is added up here rounded down.
+    let forgiven = if cluster.common_speed() == Some(Speed::ONE) { 0 } else { 4 };
+    if proved + forgiven < claimed {
+        return Err(Fault::WeakProof { claimed: bound.value, proved: ratio });
     }
-    Ok(forced)
+    Ok(Forced { requests, blocks, proved: ratio })
 }
 
-/// Adds up the requests that `n_nodes` nodes have to share.
-fn forced_by(batch: &Batch, n_nodes: u64, is_forced: impl Fn(usize) -> bool) -> Forced {
-    let (mut requests, mut blocks) = (0, 0);
-    for i in (0..batch.n_requests()).filter(|&i| is_forced(i)) {
-        requests += 1;
-        blocks += batch.blocks(i);
+/// The last time before which the servers cannot have served so many blocks, in billionths.
+fn time_of_servers(servers: &[&Server], blocks: u64) -> u128 {
+    // Blocks that a lane ends before that time, whole ones only: ⌈time · speed⌉ − 1.
+    let before = |time: u128, server: &Server| -> u128 {
+        let (speed, unit) = (u128::from(server.speed.millionths()), 1_000_000 * NANOS);
+        let lane = (time / unit).saturating_mul(speed).saturating_add((time % unit * speed).div_ceil(unit));
+        let lane = lane.saturating_sub(1).saturating_sub(server.busy().into());
+        lane.saturating_mul(server.slots.into())
+    };
+    let too_early = |time: u128| {
+        let served = servers.iter().fold(0_u128, |sum, server| sum.saturating_add(before(time, server)));
+        served < u128::from(blocks)
+    };
+    if servers.is_empty() {
+        return 0;
     }
-    Forced { requests, blocks, proved: blocks.div_ceil(n_nodes.max(1)) }
+    let (mut low, mut high) = (0, 1);
+    while too_early(high) && high < 1 << 126 {
+        (low, high) = (high, high * 2);
+    }
+    while low + 1 < high {
+        let middle = low + (high - low) / 2;
+        match too_early(middle) {
+            true => low = middle,
+            false => high = middle,
+        }
+    }
+    low
+}
+
+/// How long a client takes to receive some of its requests from their fastest replicas, in billionths.
+fn time_of_client(
+    batch: &Batch,
+    cluster: &Cluster,
+    client: usize,
+    is_counted: &dyn Fn(usize) -> bool,
+) -> u128 {
+    let mut blocks_at: BTreeMap<u64, u128> = BTreeMap::new();
+    for i in (0..batch.n_requests()).filter(|&i| is_counted(i)) {
+        let speeds = batch.replicas().of(i).iter().map(|&s| cluster.server(s).speed.millionths());
+        *blocks_at.entry(speeds.max().unwrap_or(1)).or_default() += u128::from(batch.blocks(i));
+    }
+    let slots = u128::from(cluster.clients()[client].slots);
+    if let Some(speed) = cluster.common_speed() {
+        let blocks: u128 = blocks_at.values().sum();
+        return blocks.div_ceil(slots) * 1_000_000 * NANOS / u128::from(speed.millionths());
+    }
+    // Billionths, and fractions of one that would add up.
+    let (mut nanos, mut fractions) = (0, 0);
+    for (&speed, blocks) in &blocks_at {
+        let (work, speed) = (blocks * 1_000_000 * NANOS, u128::from(speed));
+        nanos += work / speed;
+        fractions += ((work % speed) << 60) / speed;
+    }
+    (nanos + (fractions >> 60)) / slots
 }

@@ -7,27 +7,32 @@
 //! * [`select`] – which replica serves each request.
 //! * [`order`] – when each transfer starts.
 //! * [`bound`] – how early any plan could end, with the proof.
+//! * [`explain`] – what limits, and what would help.
 //! * [`check`] – re-verifies a plan and its proof from scratch.
 //! * [`workload`] – seeded batches to plan: uniform, hot spots, chains.
 //! * [`policy`] – the table of all policies by name.
 //!
 //! ```
-//! use evenkeel::{model::BatchBuilder, order, select};
+//! use evenkeel::model::{BatchBuilder, Cluster, Ratio};
+//! use evenkeel::{order, select};
 //!
 //! let mut batch = BatchBuilder::new();
 //! for replicas in [["s0", "s1"], ["s0", "s1"], ["s0", "s2"]] {
 //!     batch.request("c0", 1, &replicas)?;
 //! }
 //! let batch = batch.finish();
-//! let (choice, bound) = select::optimal::select(&batch, select::Goal::Length);
-//! let schedule = order::colour::order(&batch, &choice);
-//! assert_eq!((schedule.length, bound.value), (3, 3)); // the one client takes three slots
+//! let cluster = Cluster::equal(&batch);
+//! let (choice, bound) = select::optimal::select(&batch, &cluster, select::Goal::Length);
+//! let schedule = order::colour::order(&batch, &cluster, &choice);
+//! assert_eq!(schedule.length, bound.value);
+//! assert_eq!(bound.value, Ratio::from(3)); // the one client takes three slots
 //! # Ok::<(), evenkeel::model::ModelError>(())
 //! ```
 
 pub mod bound;
 pub mod check;
 pub mod draw;
+pub mod explain;
 mod graph;
 pub mod model;
 pub mod order;

@@ -2,11 +2,11 @@
 
 use crate::bound::Bound;
 use crate::draw::Draw;
-use crate::model::{Batch, Choice};
+use crate::model::{Batch, Choice, Cluster};
 use crate::select::{self, Goal};
 
 /// Chooses replicas; gives the proof too, if it has one.
-pub type SelectFn = fn(&Batch, Goal, &mut dyn Draw) -> (Choice, Option<Bound>);
+pub type SelectFn = fn(&Batch, &Cluster, Goal, &mut dyn Draw) -> (Choice, Option<Bound>);
 
 /// A policy that chooses replicas.
 #[derive(Clone, Copy)]
@@ -36,8 +36,8 @@ pub static SELECTIONS: [Policy; 3] = [
         alias: Some("ap"),
         source: "AP of Wu and Liu, paper 000 §1",
         summary: "the choice that no other beats, with its proof; splits requests where that helps",
-        select: |batch, goal, _| {
-            let (choice, bound) = select::optimal::select(batch, goal);
+        select: |batch, cluster, goal, _| {
+            let (choice, bound) = select::optimal::select(batch, cluster, goal);
             (choice, Some(bound))
         },
     },
@@ -46,20 +46,22 @@ pub static SELECTIONS: [Policy; 3] = [
         alias: None,
         source: "common practice",
         summary: "the first copy listed",
-        select: |batch, _, _| (select::first::select(batch), None),
+        select: |batch, _, _, _| (select::first::select(batch), None),
     },
     Policy {
         name: "random",
         alias: None,
         source: "Random of paper 000 §4, RIORS of paper 001",
         summary: "a copy drawn uniformly for each request",
-        select: |batch, _, draw| (select::random::select(batch, draw), None),
+        select: |batch, _, _, draw| (select::random::select(batch, draw), None),
     },
 ];
 
 /// The orders. As the name of a policy each means `optimal` with that order.
-pub static ORDERS: [(&str, &str); 1] =
-    [("colour", "the shortest order, by edge colouring (paper 000 §2.1) or open shop")];
+pub static ORDERS: [(&str, &str); 1] = [(
+    "colour",
+    "the shortest order (with backlogs or different speeds: nearly), by edge colouring (paper 000 §2.1) or open shop",
+)];
 
 /// The policy of that name.
 pub fn find(name: &str) -> Option<&'static Policy> {

@@ -5,7 +5,7 @@
 //! left, or uniformly ([`Law::FirstHot`], as on HDFS, where the first copy lies with the writer).
 
 use crate::draw::{Draw, Seeded};
-use crate::model::{Batch, BatchBuilder, ModelError, NameTable};
+use crate::model::{Batch, BatchBuilder, MAX_SLOTS, ModelError, NameTable, Server, Speed};
 
 /// How the copies of a request are spread over the servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -69,6 +69,44 @@ pub struct Workload {
     pub seed: u64,
 }
 
+/// Servers that differ, each figure drawn evenly between two.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Unequal {
+    /// Whole speeds.
+    pub speeds: (u64, u64),
+    /// Transfers at once.
+    pub slots: (u64, u64),
+    /// Blocks that they have to move first.
+    pub backlogs: (u64, u64),
+    /// The same seed draws the same servers everywhere.
+    pub seed: u64,
+}
+
+impl Unequal {
+    /// Draws so many servers.
+    pub fn draw(&self, n_servers: usize) -> Result<Vec<Server>, WorkloadError> {
+        for (least, most) in [self.speeds, self.slots, self.backlogs] {
+            if least > most {
+                return Err(WorkloadError::Sizes(least, most));
+            }
+        }
+        let highest = Speed::MAX.millionths() / 1_000_000;
+        if self.speeds.0 == 0 || self.speeds.1 > highest {
+            return Err(WorkloadError::OutOfRange("speeds", 1, highest));
+        }
+        if self.slots.0 == 0 || self.slots.1 > MAX_SLOTS.into() {
+            return Err(WorkloadError::OutOfRange("slots", 1, MAX_SLOTS.into()));
+        }
+        let mut draw = Seeded::new(self.seed);
+        let mut between = |(least, most)| draw_between(&mut draw, least, most);
+        let mut server = || {
+            let speed = Speed::from_millionths(between(self.speeds) * 1_000_000).unwrap_or(Speed::ONE);
+            Server { speed, slots: between(self.slots) as u32, backlog: between(self.backlogs) }
+        };
+        Ok((0..n_servers).map(|_| server()).collect())
+    }
+}
+
 /// More clients or servers than this are not drawn; of requests 64 times as many.
 const MAX_NODES: u32 = 1 << 24;
 
@@ -88,7 +126,9 @@ pub enum WorkloadError {
     Ratio(f64),
     #[error("{hot_spots} hot spots need at least as many servers, and there are {n_servers}")]
     HotSpots { hot_spots: u32, n_servers: u32 },
-    #[error("sizes must go from the smaller to the larger, not from {0} to {1}")]
+    #[error("{0} must lie between {1} and {2}")]
+    OutOfRange(&'static str, u64, u64),
+    #[error("a range must go from the smaller to the larger, not from {0} to {1}")]
     Sizes(u64, u64),
     #[error(transparent)]
     Model(#[from] ModelError),

@@ -4,34 +4,47 @@ use std::io;
 use std::path::Path;
 
 use anyhow::{Result, bail};
+use evenkeel::bound::Bound;
 use evenkeel::check::{self, Measures, Subject};
-use evenkeel::model::{Batch, Transfer};
+use evenkeel::model::{Cluster, Ratio, Transfer};
 use evenkeel::policy;
+use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Outcome, require_equal_nodes};
+use super::{Outcome, of_time};
 use crate::cli::CheckArgs;
-use crate::formats::{self, Bottleneck, Source, Summary};
+use crate::formats::{self, Bottleneck, Figure, Input, Source, Summary};
 use crate::output::print;
-use crate::text::{count, counted};
+use crate::text::{counted, figure};
 
 pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
     let stdin = Path::new("-");
-    if args.plan == stdin && args.input.paths().contains(&stdin) {
-        bail!("standard input can only be read once; name a file for the batch or the plan");
+    let others = [Some(args.plan.as_path()), args.summary.as_deref()];
+    let n_stdin =
+        args.input.paths().into_iter().chain(others.into_iter().flatten()).filter(|p| *p == stdin).count();
+    if n_stdin > 1 {
+        bail!("standard input can only be read once; name a file for the batch, the plan or the summary");
     }
-    let input = formats::read_input(&args.input)?;
-    require_equal_nodes(&input)?;
-    let batch = input.batch;
+    let mut input = formats::read_input(&args.input)?;
     let summary = args.summary.as_deref().map(Source::open).transpose()?;
     let summary = summary.map(|source| formats::read_summary(source.reader, &source.name)).transpose()?;
-    if let Some(summary) = &summary
-        && summary.batch_fingerprint != format!("{:016x}", batch.fingerprint())
-    {
-        bail!("the summary is of another batch, or of another block size; give the batch it was made for");
+    if let Some(summary) = &summary {
+        // The limit that the plan was made for need not be given again.
+        if args.input.max_concurrent.is_none() && summary.max_concurrent.is_some() {
+            let Input { batch, cluster } = &input;
+            let (servers, clients) = (cluster.servers().to_vec(), cluster.clients().to_vec());
+            input.cluster = Cluster::new(batch, servers, clients, summary.max_concurrent)?;
+        }
+        if summary.batch_fingerprint != input.fingerprint() {
+            bail!(
+                "the summary is of another batch, of other servers or clients, or of another block size; give what \
+                 it was made for"
+            );
+        }
     }
+    let Input { batch, cluster } = &input;
     let source = Source::open(&args.plan)?;
-    let rows = formats::read_plan(source.reader, &source.name, &batch)?;
+    let rows = formats::read_plan(source.reader, &source.name, batch)?;
     // A plan without an order must show it: its transfers all start at 0.
     let ordered = match &summary {
         Some(summary) if args.no_order && summary.length.is_some() => {
@@ -40,57 +53,79 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
         Some(summary) => summary.length.is_some(),
         None => !args.no_order,
     };
-    let result = check::plan(&batch, &rows, ordered).map_err(|fault| fault.to_string());
-    let result = result.and_then(|measures| match &summary {
-        Some(summary) => check_summary(args, &batch, summary, measures, &rows).map(|()| measures),
+    let must_be_whole = args.whole || summary.as_ref().is_some_and(|summary| summary.whole);
+    let result = check::plan(batch, cluster, &rows, ordered).and_then(|measures| {
+        if must_be_whole {
+            check::unsplit(batch, &rows)?;
+        }
+        Ok(measures)
+    });
+    let result = result.map_err(|fault| fault.to_string()).and_then(|measures| match &summary {
+        Some(summary) => check_summary(args, &input, summary, measures, &rows).map(|()| measures),
         None => Ok(measures),
     });
-    report(args, &batch, ordered, summary.is_some(), &result)?;
+    report(args, &input, ordered, summary.is_some(), &result)?;
     Ok(if result.is_ok() { Outcome::Done } else { Outcome::Failed })
 }
 
 fn check_summary(
     args: &CheckArgs,
-    batch: &Batch,
+    input: &Input,
     summary: &Summary,
     measures: Measures,
     rows: &[Transfer],
 ) -> Result<(), String> {
     let fingerprint = format!("{:016x}", Transfer::fingerprint(rows.iter().copied()));
-    let same = |what: &str, claimed: u64, found: u64| {
-        if claimed == found {
+    let Input { batch, cluster } = input;
+    let same = |what: &str, claimed: Figure, found: Figure| {
+        if claimed.is_about(found, claimed.max(found)) {
             return Ok(());
         }
-        Err(format!("the summary says {what} {}, but it is {}", count(claimed), count(found)))
+        Err(format!("the summary says {what} {}, but it is {}", figure(claimed.0), figure(found.0)))
     };
-    same("block", summary.block, args.input.block)?;
-    same("requests", summary.requests, batch.n_requests() as u64)?;
-    same("clients", summary.clients, batch.n_clients() as u64)?;
-    same("servers", summary.servers, batch.n_servers() as u64)?;
-    same("max load", summary.max_load, measures.max_load)?;
+    let number = |n: u64| Figure(n.into());
+    same("block", number(summary.block), number(args.input.block))?;
+    same("requests", number(summary.requests), number(batch.n_requests() as u64))?;
+    same("clients", number(summary.clients), number(batch.n_clients() as u64))?;
+    same("servers", number(summary.servers), number(batch.n_servers() as u64))?;
+    if summary.max_concurrent != cluster.max_concurrent() {
+        return Err("the summary is of another limit on concurrent transfers".to_owned());
+    }
+    same("max load", summary.max_load, measures.max_load.into())?;
     let subject = match summary.length {
         Some(length) => {
-            same("length", length, measures.length)?;
+            same("length", length, measures.length.into())?;
             Subject::Length
         }
         None => Subject::MaxLoad,
     };
-    let bound = summary.bound(batch).ok_or("the bottleneck names a server or client that the batch lacks")?;
-    let forced = check::bound(batch, &bound, subject).map_err(|fault| fault.to_string())?;
-    if summary.bottleneck != Bottleneck::new(batch, &bound.proof, forced) {
+    let proof = summary.bottleneck.to_proof(batch);
+    let proof = proof.ok_or("the bottleneck names a server or client that the batch lacks")?;
+    // What it proves is compared below, as far as printed figures allow.
+    let bound = Bound { value: Ratio::ZERO, proof };
+    let forced = check::bound(batch, cluster, &bound, subject).map_err(|fault| fault.to_string())?;
+    if summary.bottleneck != Bottleneck::new(batch, cluster, &bound.proof, forced) {
         return Err("the requests or blocks of the bottleneck are not as the summary says".to_owned());
     }
-    same("lower bound", summary.lower_bound, forced.proved)?;
+    same("lower bound", summary.lower_bound, forced.proved.into())?;
     let known = |name: &str| policy::ORDERS.iter().any(|&(order, _)| order == name);
     let has_order = summary.order.as_deref().is_some_and(known);
     if policy::find(&summary.policy).is_none() || has_order != summary.length.is_some() {
         return Err("the summary names a policy or an order that there is not".to_owned());
     }
     let achieved = summary.length.unwrap_or(summary.max_load);
-    if achieved < bound.value {
+    if achieved < summary.lower_bound {
         return Err("the plan is shorter than its lower bound".to_owned());
     }
-    if summary.optimal != (achieved == bound.value) {
+    let gap = summary.gap.unwrap_or(summary.computed_gap());
+    if !gap.is_about(summary.computed_gap(), achieved) {
+        return Err(format!(
+            "the summary says gap {}, but it is {}",
+            figure(gap.0),
+            figure(summary.computed_gap().0)
+        ));
+    }
+    if summary.optimal != gap.0.is_zero() {
         return Err("the summary is wrong about `optimal`".to_owned());
     }
     if summary.plan_fingerprint != fingerprint {
@@ -101,38 +136,47 @@ fn check_summary(
 
 fn report(
     args: &CheckArgs,
-    batch: &Batch,
+    input: &Input,
     ordered: bool,
     with_summary: bool,
     result: &Result<Measures, String>,
 ) -> io::Result<()> {
     let text = if args.json {
         match result {
-            Ok(measures) => json!({
-                "format": 1,
-                "valid": true,
-                "length": ordered.then_some(measures.length),
-                "max_load": measures.max_load,
-                "proof_checked": with_summary,
-            }),
-            Err(fault) => invalid_as_json(fault),
+            Ok(measures) => serde_json::to_string(&Object {
+                format: 1,
+                valid: true,
+                length: ordered.then(|| measures.length.into()),
+                max_load: measures.max_load.into(),
+                proof_checked: with_summary,
+            })?,
+            Err(fault) => invalid_as_json(fault).to_string(),
         }
-        .to_string()
     } else {
         match result {
             Ok(measures) => {
-                let requests = counted(batch.n_requests() as u64, "request");
+                let requests = counted(input.batch.n_requests() as u64, "request");
                 let length = match ordered {
-                    true => format!("{requests} in {}", counted(measures.length, "slot")),
+                    true => format!("{requests} in {}", of_time(&input.cluster, measures.length.into())),
                     false => format!("{requests} without an order"),
                 };
                 let proof = if with_summary { "; the proof of the lower bound holds" } else { "" };
-                format!("valid: {length}, max load {}{proof}", count(measures.max_load))
+                format!("valid: {length}, max load {}{proof}", figure(measures.max_load.rounded()))
             }
             Err(fault) => format!("invalid: {fault}"),
         }
     };
     print(&(text + "\n"))
+}
+
+/// What is printed of a plan that is valid.
+#[derive(Serialize)]
+struct Object {
+    format: u32,
+    valid: bool,
+    length: Option<Figure>,
+    max_load: Figure,
+    proof_checked: bool,
 }
 
 /// What is printed of a plan that is not valid.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use evenkeel::bound::Bound;
 use evenkeel::check::{self, Subject};
 use evenkeel::draw::Seeded;
-use evenkeel::model::Batch;
+use evenkeel::model::{Batch, Cluster, Ratio};
 use evenkeel::order;
 use evenkeel::policy;
 use evenkeel::select::{Goal, optimal};
@@ -14,11 +14,11 @@ use evenkeel::workload::{Clients, Law, Sizes, Workload};
 use serde_json::json;
 
 use super::generate::gentle_ratio;
-use super::{Outcome, in_words, ratio, verified};
+use super::{Outcome, in_words, verified};
 use crate::cli::DemoArgs;
-use crate::formats::Bottleneck;
+use crate::formats::{Bottleneck, Figure};
 use crate::output::print;
-use crate::text::{bar, count, counted, table};
+use crate::text::{bar, count, counted, figure, table};
 
 const POLICIES: [&str; 3] = ["first", "random", "optimal"];
 const BAR_WIDTH: usize = 18;
@@ -28,7 +28,7 @@ const MOST_SERVERS_SHOWN: usize = 24;
 /// One policy's plan in figures.
 struct Row {
     policy: &'static str,
-    length: u64,
+    length: Ratio,
     loads: Vec<u64>,
 }
 
@@ -44,29 +44,30 @@ pub(super) fn run(args: &DemoArgs) -> Result<Outcome> {
         seed: args.seed,
     };
     let batch = workload.generate()?;
+    let cluster = Cluster::equal(&batch);
     let rows = POLICIES
         .iter()
         .filter_map(|name| policy::find(name))
         .map(|policy| {
             // Load by load the optimum is as even as it gets, so that the chart shows all of it.
-            let (choice, _) = (policy.select)(&batch, Goal::Mean, &mut Seeded::new(args.seed));
-            let schedule = order::colour::order(&batch, &choice);
-            let measures = check::plan(&batch, &schedule.transfers, true)?;
+            let (choice, _) = (policy.select)(&batch, &cluster, Goal::Mean, &mut Seeded::new(args.seed));
+            let schedule = order::colour::order(&batch, &cluster, &choice);
+            let measures = check::plan(&batch, &cluster, &schedule.transfers, true)?;
             Ok(Row { policy: policy.name, length: measures.length, loads: choice.loads(&batch) })
         })
         .collect::<Result<Vec<Row>>>()?;
-    let bound = optimal::length_bound(&batch);
-    let forced = verified(&batch, &bound, Subject::Length)?;
-    let bottleneck = Bottleneck::new(&batch, &bound.proof, forced);
+    let mut bound = optimal::bound(&batch, &cluster, Goal::Length);
+    let forced = verified(&batch, &cluster, &mut bound, Subject::Length)?;
+    let bottleneck = Bottleneck::new(&batch, &cluster, &bound.proof, forced);
     if args.json {
         let policies: Vec<_> = rows
             .iter()
             .map(|row| {
                 json!({
                     "policy": row.policy,
-                    "length": row.length,
+                    "length": Figure::from(row.length),
                     "max_load": row.loads.iter().max(),
-                    "ratio": ratio(row.length, bound.value),
+                    "ratio": row.length.over(bound.value),
                     "loads": row.loads,
                 })
             })
@@ -76,7 +77,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<Outcome> {
             "requests": batch.n_requests(),
             "clients": batch.n_clients(),
             "servers": batch.servers().iter().collect::<Vec<_>>(),
-            "lower_bound": bound.value,
+            "lower_bound": Figure::from(bound.value),
             "bottleneck": bottleneck,
             "policies": policies,
         });
@@ -100,8 +101,8 @@ fn for_people(batch: &Batch, rows: &[Row], bound: &Bound, bottleneck: &Bottlenec
         let (most, least) = (row.loads.iter().max(), row.loads.iter().min());
         lines.push(vec![
             row.policy.to_owned(),
-            count(row.length),
-            format!("{:.2} x", ratio(row.length, bound.value)),
+            figure(row.length.rounded()),
+            format!("{:.2} x", row.length.over(bound.value)),
             count(most.copied().unwrap_or(0)),
             count(least.copied().unwrap_or(0)),
         ]);
@@ -112,7 +113,7 @@ fn for_people(batch: &Batch, rows: &[Row], bound: &Bound, bottleneck: &Bottlenec
     let _ = writeln!(
         text,
         "\nNo plan ends before slot {}: {}.\nThe optimal plan ends there.",
-        count(bound.value),
+        figure(bound.value.rounded()),
         in_words(bottleneck, batch.n_servers() as u64)
     );
     text

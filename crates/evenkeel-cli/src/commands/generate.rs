@@ -1,7 +1,7 @@
 //! `evenkeel generate`: draw a batch to try things on.
 
 use anyhow::{Result, anyhow, bail};
-use evenkeel::workload::{Clients, Law, Sizes, Workload};
+use evenkeel::workload::{Clients, Law, Sizes, Unequal, Workload};
 
 use super::Outcome;
 use crate::cli::{BatchFormat, GenerateArgs, LawName};
@@ -33,11 +33,32 @@ pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
         seed: args.seed,
     };
     let out = Target::new(&args.out, &[])?;
+    if args.servers_out.as_ref() == Some(&args.out) {
+        bail!("the batch and the servers cannot go to the same place; name another file with --servers-out");
+    }
+    let servers_out = args.servers_out.as_deref().map(|path| Target::new(path, &[])).transpose()?;
+    if servers_out.is_none() && [&args.speeds, &args.slots, &args.backlogs].into_iter().any(Option::is_some) {
+        bail!("--speeds, --slots and --backlogs are for the servers file; name it with --servers-out");
+    }
+    let range = |name: &str, text: &Option<String>, usual: u64| match text {
+        Some(text) => parse_range(name, text),
+        None => Ok((usual, usual)),
+    };
+    let unequal = Unequal {
+        speeds: range("--speeds", &args.speeds, 1)?,
+        slots: range("--slots", &args.slots, 1)?,
+        backlogs: range("--backlogs", &args.backlogs, 0)?,
+        seed: args.seed,
+    };
     let batch = workload.generate()?;
+    let servers = unequal.draw(batch.n_servers())?;
     out.write(|file| match args.format {
         BatchFormat::Csv => formats::write_batch_csv(&batch, file),
         BatchFormat::Json => formats::write_batch_json(&batch, file),
     })?;
+    if let Some(out) = servers_out {
+        out.write(|file| formats::write_servers(&batch, &servers, file))?;
+    }
     Ok(Outcome::Done)
 }
 
@@ -47,12 +68,20 @@ pub(super) fn gentle_ratio(n_servers: u32) -> f64 {
 }
 
 fn parse_sizes(text: &str) -> Result<Sizes> {
-    let number = |text: &str| {
-        text.parse::<u64>()
-            .map_err(|_| anyhow!("--bytes {text}: write a whole number, or a range such as 1..64"))
+    Ok(match parse_range("--bytes", text)? {
+        (least, most) if least == most => Sizes::Fixed(least),
+        (least, most) => Sizes::Uniform(least, most),
+    })
+}
+
+/// A number, or two with dots between them.
+fn parse_range(name: &str, text: &str) -> Result<(u64, u64)> {
+    let number = |part: &str| {
+        part.parse::<u64>()
+            .map_err(|_| anyhow!("{name} {text}: write a whole number, or a range such as 1..64"))
     };
     match text.split_once("..") {
-        Some((least, most)) => Ok(Sizes::Uniform(number(least)?, number(most)?)),
-        None => Ok(Sizes::Fixed(number(text)?)),
+        Some((least, most)) => Ok((number(least)?, number(most)?)),
+        None => Ok((number(text)?, number(text)?)),
     }
 }

@@ -2,6 +2,7 @@
 
 mod check;
 mod demo;
+mod explain;
 mod generate;
 mod plan;
 mod score;
@@ -11,14 +12,14 @@ use anyhow::{Result, bail};
 use evenkeel::bound::Bound;
 use evenkeel::check::{Forced, Subject};
 use evenkeel::draw::Seeded;
-use evenkeel::model::{Batch, Choice, Part, Schedule, Server, Transfer, shown};
+use evenkeel::model::{Batch, Choice, Cluster, Fixed, Part, Ratio, Schedule, Speed, Transfer};
 use evenkeel::order;
 use evenkeel::policy::{self, Policy};
-use evenkeel::select::{Goal, optimal};
+use evenkeel::select::{Goal, optimal, whole};
 
 use crate::cli::{Cli, Command, Objective, PolicyArgs};
-use crate::formats::{Bottleneck, Input};
-use crate::text::{counted, some_of};
+use crate::formats::{Bottleneck, Figure};
+use crate::text::{counted, figure, some_of};
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Plan(args) => plan::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Score(args) => score::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions { shell } => shell::completions(shell),
@@ -47,6 +49,7 @@ struct Task {
     policy: &'static Policy,
     order: Option<&'static str>,
     goal: Goal,
+    whole: bool,
     seed: u64,
 }
 
@@ -69,7 +72,7 @@ impl Task {
             Objective::Max => Goal::Length,
         };
         let order = (!args.no_order).then_some(order);
-        Ok(Self { policy, order, goal, seed: args.seed })
+        Ok(Self { policy, order, goal, whole: args.whole, seed: args.seed })
     }
 
     /// What a bound on this plan speaks about.
@@ -77,53 +80,55 @@ impl Task {
         if self.order.is_some() { Subject::Length } else { Subject::MaxLoad }
     }
 
-    fn select(&self, batch: &Batch) -> (Choice, Option<Bound>) {
-        (self.policy.select)(batch, self.goal, &mut Seeded::new(self.seed))
+    fn select(&self, batch: &Batch, cluster: &Cluster) -> (Choice, Option<Bound>) {
+        let (choice, bound) = (self.policy.select)(batch, cluster, self.goal, &mut Seeded::new(self.seed));
+        let choice = if self.whole { whole::unsplit(batch, cluster, choice) } else { choice };
+        (choice, bound)
     }
 
     /// The transfers of a choice in their order; without one they all start at 0.
-    fn schedule(&self, batch: &Batch, choice: &Choice) -> Schedule {
+    fn schedule(&self, batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedule {
         if self.order.is_some() {
-            return order::colour::order(batch, choice);
+            return order::colour::order(batch, cluster, choice);
         }
         let transfers = choice.parts(batch).map(|Part { request, server, blocks }| Transfer {
             request,
             server,
-            start: 0,
-            blocks,
+            start: Fixed::ZERO,
+            blocks: blocks.into(),
         });
-        Schedule { transfers: transfers.collect(), length: 0 }
+        Schedule { transfers: transfers.collect(), length: Ratio::ZERO }
     }
 
     /// The bound on the length, or without an order on the largest load; `known` if the policy gave that one.
-    fn bound(&self, batch: &Batch, known: Option<Bound>) -> Bound {
+    fn bound(&self, batch: &Batch, cluster: &Cluster, known: Option<Bound>) -> Bound {
         match (known, self.subject()) {
             (Some(bound), Subject::Length) if self.goal == Goal::Length => bound,
             (Some(bound), Subject::MaxLoad) => bound,
-            (_, Subject::Length) => optimal::length_bound(batch),
-            (_, Subject::MaxLoad) => optimal::select(batch, Goal::MaxLoad).1,
+            (_, Subject::Length) => optimal::bound(batch, cluster, Goal::Length),
+            (_, Subject::MaxLoad) => optimal::select(batch, cluster, Goal::MaxLoad).1,
         }
     }
 }
 
-/// Refuses what would otherwise be silently ignored.
-fn require_equal_nodes(input: &Input) -> Result<()> {
-    let usual = Server::default();
-    for (server, name) in input.servers.iter().zip(input.batch.servers().iter()) {
-        let what = match server {
-            Server { speed, .. } if *speed != usual.speed => "a speed other than 1",
-            Server { slots, .. } if *slots != usual.slots => "several slots",
-            Server { backlog_bytes, .. } if *backlog_bytes != usual.backlog_bytes => "a backlog",
-            _ => continue,
-        };
-        bail!("server `{}` has {what}; plans for unequal servers are not made yet", shown(name));
+/// A length in words: slots where all servers have speed 1.
+fn of_time(cluster: &Cluster, time: Figure) -> String {
+    match (is_in_slots(cluster), time.0.whole()) {
+        (true, Some(slots)) => counted(slots, "slot"),
+        _ => format!("{} (in blocks at speed 1)", figure(time.0)),
     }
-    for (client, name) in input.clients.iter().zip(input.batch.clients().iter()) {
-        if client.slots != 1 {
-            bail!("client `{}` has several slots; plans for unequal clients are not made yet", shown(name));
-        }
+}
+
+/// A load in words: blocks where a server takes one a slot.
+fn of_load(cluster: &Cluster, load: Figure) -> String {
+    match (is_in_slots(cluster), load.0.whole()) {
+        (true, Some(blocks)) if cluster.servers().iter().all(|s| s.slots == 1) => counted(blocks, "block"),
+        _ => of_time(cluster, load),
     }
-    Ok(())
+}
+
+fn is_in_slots(cluster: &Cluster) -> bool {
+    cluster.common_speed() == Some(Speed::ONE)
 }
 
 /// The bottleneck in words.
@@ -145,18 +150,24 @@ fn in_words(bottleneck: &Bottleneck, n_servers: u64) -> String {
                 ),
             }
         }
-        Bottleneck::Client { client, blocks } => {
+        Bottleneck::Client { client, blocks, waits_for: None } => {
             format!("client {client} has to receive {}", counted(*blocks, "block"))
+        }
+        Bottleneck::Client { client, blocks, waits_for: Some(server) } => format!(
+            "client {client} has to receive {} from servers that are busy at least as long as {server}",
+            counted(*blocks, "block")
+        ),
+        Bottleneck::Concurrency { limit, blocks } => {
+            format!("{} have to pass, {} at once", counted(*blocks, "block"), counted(*limit, "transfer"))
         }
     }
 }
 
-/// What a proof forces: the solver's own proof is checked like anybody else's.
-fn verified(batch: &Batch, bound: &Bound, subject: Subject) -> Result<Forced> {
-    evenkeel::check::bound(batch, bound, subject)
-        .map_err(|fault| anyhow::anyhow!("the proof does not hold, which is a bug: {fault}"))
-}
-
-fn ratio(value: u64, bound: u64) -> f64 {
-    if bound == 0 { 1.0 } else { value as f64 / bound as f64 }
+/// What a proof forces: the solver's own proof is checked like anybody else's. The solver may have rounded its bound
+/// down; the bound is what is proved.
+fn verified(batch: &Batch, cluster: &Cluster, bound: &mut Bound, subject: Subject) -> Result<Forced> {
+    let forced = evenkeel::check::bound(batch, cluster, bound, subject)
+        .map_err(|fault| anyhow::anyhow!("the proof does not hold, which is a bug: {fault}"))?;
+    bound.value = bound.value.max(forced.proved);
+    Ok(forced)
 }

@@ -6,13 +6,13 @@ use std::time::Instant;
 
 use anyhow::Result;
 use evenkeel::check::Subject;
-use evenkeel::model::Transfer;
+use evenkeel::model::{Cluster, Ratio, Transfer};
 
-use super::{Outcome, Task, in_words, require_equal_nodes, verified};
+use super::{Outcome, Task, in_words, of_load, of_time, verified};
 use crate::cli::PlanArgs;
-use crate::formats::{self, Bottleneck, Seconds, Summary};
+use crate::formats::{self, Bottleneck, Figure, Input, Seconds, Summary};
 use crate::output::{Target, print};
-use crate::text::{count, counted, pairs};
+use crate::text::{count, figure, pairs};
 
 pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     let task = Task::new(&args.policy)?;
@@ -22,32 +22,32 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
 
     let start = Instant::now();
     let input = formats::read_input(&args.input)?;
-    require_equal_nodes(&input)?;
-    let batch = input.batch;
+    let Input { batch, cluster } = &input;
     seconds.read = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
-    let (choice, bound) = task.select(&batch);
+    let (choice, bound) = task.select(batch, cluster);
     seconds.select = start.elapsed().as_secs_f64();
-    let bound = task.bound(&batch, bound);
-    let forced = verified(&batch, &bound, task.subject())?;
+    let mut bound = task.bound(batch, cluster, bound);
+    let forced = verified(batch, cluster, &mut bound, task.subject())?;
 
     let start = Instant::now();
-    let max_load = choice.loads(&batch).into_iter().max().unwrap_or(0);
-    let schedule = task.schedule(&batch, &choice);
+    let max_load = Figure::from(choice.last_done(batch, cluster));
+    let schedule = task.schedule(batch, cluster, &choice);
     drop(choice);
     seconds.order = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
     if let Some(out) = out {
         let rows = schedule.transfers.iter().copied();
-        out.write(|file| formats::write_plan(&batch, rows, file))?;
+        out.write(|file| formats::write_plan(batch, rows, file))?;
     }
     seconds.write = start.elapsed().as_secs_f64();
 
-    let length = task.order.map(|_| schedule.length);
+    let length = task.order.map(|_| Figure::from(schedule.length));
+    let (achieved, lower_bound) = (length.unwrap_or(max_load), Figure::from(bound.value));
     let plan_fingerprint = Transfer::fingerprint(schedule.transfers.iter().copied());
-    let summary = Summary {
+    let mut summary = Summary {
         format: 1,
         policy: task.policy.name.to_owned(),
         order: task.order.map(str::to_owned),
@@ -58,14 +58,19 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
         servers: batch.n_servers() as u64,
         length,
         max_load,
-        lower_bound: bound.value,
-        optimal: length.unwrap_or(max_load) == bound.value,
-        bottleneck: Bottleneck::new(&batch, &bound.proof, forced),
-        batch_fingerprint: format!("{:016x}", batch.fingerprint()),
+        lower_bound,
+        optimal: achieved == lower_bound,
+        bottleneck: Bottleneck::new(batch, cluster, &bound.proof, forced),
+        gap: None,
+        max_concurrent: cluster.max_concurrent(),
+        whole: task.whole,
+        batch_fingerprint: input.fingerprint(),
         plan_fingerprint: format!("{plan_fingerprint:016x}"),
         seconds,
     };
-    let text = if args.json { serde_json::to_string(&summary)? + "\n" } else { for_people(&summary) };
+    summary.gap = Some(summary.computed_gap());
+    let text =
+        if args.json { serde_json::to_string(&summary)? + "\n" } else { for_people(&summary, cluster) };
     if args.out.as_deref() == Some(Path::new("-")) {
         io::stderr().write_all(text.as_bytes())?;
     } else {
@@ -74,17 +79,22 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-fn for_people(summary: &Summary) -> String {
+fn for_people(summary: &Summary, cluster: &Cluster) -> String {
     let subject = if summary.length.is_some() { Subject::Length } else { Subject::MaxLoad };
     let (what, value) = match subject {
-        Subject::Length => ("length", counted(summary.length.unwrap_or(0), "slot")),
-        Subject::MaxLoad => ("max load", counted(summary.max_load, "block")),
+        Subject::Length => ("length", of_time(cluster, summary.length.unwrap_or_default())),
+        Subject::MaxLoad => ("max load", of_load(cluster, summary.max_load)),
     };
     let achieved = summary.length.unwrap_or(summary.max_load);
     let verdict = if summary.optimal {
         "yes, proved".to_owned()
     } else {
-        format!("no, {:.2} times the bound", super::ratio(achieved, summary.lower_bound))
+        let ratio = Ratio::from(achieved.0).over(summary.lower_bound.0.into());
+        format!(
+            "not proved, {} or {:.2} % above the bound",
+            figure(summary.computed_gap().0),
+            100.0 * (ratio - 1.0)
+        )
     };
     let mut rows = vec![
         ("requests", count(summary.requests)),
@@ -94,9 +104,9 @@ fn for_people(summary: &Summary) -> String {
         (what, value),
     ];
     if subject == Subject::Length {
-        rows.push(("max load", counted(summary.max_load, "block")));
+        rows.push(("max load", of_load(cluster, summary.max_load)));
     }
-    rows.push(("lower bound", count(summary.lower_bound)));
+    rows.push(("lower bound", figure(summary.lower_bound.0)));
     rows.push(("because", in_words(&summary.bottleneck, summary.servers)));
     rows.push(("optimal", verdict));
     pairs(&rows)

@@ -1,30 +1,53 @@
 //! `evenkeel score`: how good is a plan or a policy.
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Result, bail};
 use evenkeel::check;
-use serde_json::json;
+use evenkeel::model::Ratio;
+use serde::Serialize;
 
 use super::check::invalid_as_json;
-use super::{Outcome, Task, in_words, ratio, require_equal_nodes, verified};
+use super::{Outcome, Task, in_words, verified};
 use crate::cli::ScoreArgs;
-use crate::formats::{self, Bottleneck, Source};
+use crate::formats::{self, Bottleneck, Figure, Input, Source};
 use crate::output::print;
-use crate::text::{count, pairs};
+use crate::text::{figure, pairs};
+
+/// The score, for machines.
+#[derive(Serialize)]
+struct Object {
+    format: u32,
+    policy: Option<&'static str>,
+    length: Option<Figure>,
+    max_load: Figure,
+    lower_bound: Figure,
+    score: f64,
+    bottleneck: Bottleneck,
+}
 
 pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
     let task = Task::new(&args.policy)?;
-    let input = formats::read_input(&args.input)?;
-    require_equal_nodes(&input)?;
-    let batch = input.batch;
+    let stdin = Path::new("-");
+    if args.plan.as_deref() == Some(stdin) && args.input.paths().contains(&stdin) {
+        bail!("standard input can only be read once; name a file for the batch or the plan");
+    }
+    let Input { batch, cluster } = &formats::read_input(&args.input)?;
     let ordered = task.order.is_some();
     let (rows, bound) = if let Some(plan) = &args.plan {
         let source = Source::open(plan)?;
-        (formats::read_plan(source.reader, &source.name, &batch)?, None)
+        (formats::read_plan(source.reader, &source.name, batch)?, None)
     } else {
-        let (choice, bound) = task.select(&batch);
-        (task.schedule(&batch, &choice).transfers, bound)
+        let (choice, bound) = task.select(batch, cluster);
+        (task.schedule(batch, cluster, &choice).transfers, bound)
     };
-    let measures = match check::plan(&batch, &rows, ordered) {
+    let checked = check::plan(batch, cluster, &rows, ordered).and_then(|measures| {
+        if task.whole {
+            check::unsplit(batch, &rows)?;
+        }
+        Ok(measures)
+    });
+    let measures = match checked {
         Ok(measures) => measures,
         Err(fault) => {
             let fault = fault.to_string();
@@ -33,30 +56,30 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
             return Ok(Outcome::Failed);
         }
     };
-    let bound = task.bound(&batch, bound);
-    let forced = verified(&batch, &bound, task.subject())?;
-    let bottleneck = Bottleneck::new(&batch, &bound.proof, forced);
+    let mut bound = task.bound(batch, cluster, bound);
+    let forced = verified(batch, cluster, &mut bound, task.subject())?;
+    let bottleneck = Bottleneck::new(batch, cluster, &bound.proof, forced);
     let achieved = if ordered { measures.length } else { measures.max_load };
-    let score = ratio(achieved, bound.value);
+    // As printed: a plan that was checked is not better than what is proved.
+    let score = Ratio::from(achieved.rounded()).over(bound.value.rounded().into()).max(1.0);
     if args.json {
-        let policy = args.plan.is_none().then_some(task.policy.name);
-        let object = json!({
-            "format": 1,
-            "policy": policy,
-            "length": ordered.then_some(measures.length),
-            "max_load": measures.max_load,
-            "lower_bound": bound.value,
-            "score": score,
-            "bottleneck": bottleneck,
-        });
-        print(&format!("{object}\n"))?;
+        let object = Object {
+            format: 1,
+            policy: args.plan.is_none().then_some(task.policy.name),
+            length: ordered.then(|| measures.length.into()),
+            max_load: measures.max_load.into(),
+            lower_bound: bound.value.into(),
+            score,
+            bottleneck,
+        };
+        print(&(serde_json::to_string(&object)? + "\n"))?;
         return Ok(Outcome::Done);
     }
     let what = if ordered { "length" } else { "max load" };
     let rows = [
         ("score", format!("{score:.4}")),
-        (what, count(achieved)),
-        ("lower bound", count(bound.value)),
+        (what, figure(achieved.rounded())),
+        ("lower bound", figure(bound.value.rounded())),
         ("because", in_words(&bottleneck, batch.n_servers() as u64)),
     ];
     print(&pairs(&rows))?;

@@ -16,14 +16,15 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
-use evenkeel::model::{Batch, BatchBuilder, Client, NameTable, Server};
+use evenkeel::model::{Batch, BatchBuilder, Client, Cluster, NameTable, Server};
 use indicatif::{ProgressBar, ProgressStyle};
 
 pub use batch_csv::{read_batch_csv, write_batch_csv};
 pub use batch_json::{read_batch_json, write_batch_json};
-pub use nodes::{read_clients, read_servers};
+pub use nodes::{read_clients, read_servers, write_servers};
 pub use plan::{read_plan, write_plan};
-pub use summary::{Bottleneck, Seconds, Summary, read_summary};
+pub use summary::{Bottleneck, Figure, Seconds, Summary, read_summary};
+pub(crate) use table::quoted;
 
 /// What is wrong with an input, and where.
 #[derive(Debug, PartialEq, Eq)]
@@ -100,10 +101,20 @@ fn progress_bar(bytes: u64, name: &str) -> ProgressBar {
 pub struct Input {
     /// The batch.
     pub batch: Batch,
-    /// Its servers by id.
-    pub servers: Vec<Server>,
-    /// Its clients by id.
-    pub clients: Vec<Client>,
+    /// Its servers and clients.
+    pub cluster: Cluster,
+}
+
+impl Input {
+    /// Tells this input from others.
+    pub fn fingerprint(&self) -> String {
+        let mut fingerprint = self.batch.fingerprint();
+        // Equal servers do not count, as there was nothing else once.
+        if self.cluster != Cluster::equal(&self.batch) {
+            fingerprint ^= self.cluster.fingerprint().rotate_left(1);
+        }
+        format!("{fingerprint:016x}")
+    }
 }
 
 /// Reads a batch, CSV or JSON by its first character, and the files that describe its servers and clients.
@@ -117,7 +128,7 @@ pub(crate) fn read_input(args: &crate::cli::BatchArgs) -> Result<Input, InputErr
         ));
     }
     let servers = args.servers.as_deref().map(Source::open).transpose()?;
-    let servers = servers.map(|source| read_servers(source.reader, &source.name)).transpose()?;
+    let servers = servers.map(|source| read_servers(source.reader, &source.name, args.block)).transpose()?;
     let clients = args.clients.as_deref().map(Source::open).transpose()?;
     let clients = clients.map(|source| read_clients(source.reader, &source.name)).transpose()?;
     let declared = Declared {
@@ -133,7 +144,10 @@ pub(crate) fn read_input(args: &crate::cli::BatchArgs) -> Result<Input, InputErr
     };
     let servers = servers.map_or_else(|| vec![Server::default(); batch.n_servers()], |(_, s)| s);
     let clients = clients.map_or_else(|| vec![Client::default(); batch.n_clients()], |(_, c)| c);
-    Ok(Input { batch, servers, clients })
+    let described_in = [&args.servers, &args.clients].into_iter().flatten().next();
+    let cluster = Cluster::new(&batch, servers, clients, args.max_concurrent)
+        .map_err(|e| InputError::new(&described_in.unwrap_or(&args.batch).display().to_string(), None, e))?;
+    Ok(Input { batch, cluster })
 }
 
 /// Names that other files have fixed, with their order.

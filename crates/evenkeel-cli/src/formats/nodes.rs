@@ -1,14 +1,18 @@
 //! What is known of servers and clients: `server,speed,slots,backlog,…` and `client,slots,host`.
 
-use std::io::BufRead;
+use std::io::{self, BufRead, Write};
 
-use evenkeel::model::{Client, NameTable, Server};
+use evenkeel::model::{Batch, Client, NameTable, Ratio, Server};
 
-use super::table::Table;
+use super::table::{Table, quoted};
 use super::{InputError, numbers};
 
-/// Reads a servers file: names in order, and what is known of each.
-pub fn read_servers(reader: impl BufRead, file: &str) -> Result<(NameTable, Vec<Server>), InputError> {
+/// Reads a servers file: names in order, and what is known of each; backlogs in blocks of so many bytes.
+pub fn read_servers(
+    reader: impl BufRead,
+    file: &str,
+    block: u64,
+) -> Result<(NameTable, Vec<Server>), InputError> {
     let optional = ["speed", "slots", "backlog", "host", "connections", "last_used"];
     let mut table = Table::open(reader, file, &["server"], &optional)?;
     let mut names = NameTable::new();
@@ -23,7 +27,8 @@ pub fn read_servers(reader: impl BufRead, file: &str) -> Result<(NameTable, Vec<
             server.slots = numbers::slots(text).map_err(|e| table.error(e))?;
         }
         if let Some(text) = table.field(3)? {
-            server.backlog_bytes = numbers::whole(text, "backlog").map_err(|e| table.error(e))?;
+            let bytes = numbers::whole(text, "backlog").map_err(|e| table.error(e))?;
+            server.backlog = bytes.div_ceil(block.max(1));
         }
         for (column, what) in [(5, "number of connections"), (6, "time of last use")] {
             if let Some(text) = table.field(column)? {
@@ -33,6 +38,17 @@ pub fn read_servers(reader: impl BufRead, file: &str) -> Result<(NameTable, Vec<
         servers.push(server);
     }
     Ok((names, servers))
+}
+
+/// Writes a servers file; backlogs in blocks of one byte.
+pub fn write_servers(batch: &Batch, servers: &[Server], mut out: impl Write) -> io::Result<()> {
+    writeln!(out, "server,speed,slots,backlog")?;
+    for (name, server) in batch.servers().iter().zip(servers) {
+        let millionths = server.speed.millionths();
+        let speed = Ratio::new(millionths.into(), 1_000_000);
+        writeln!(out, "{},{speed},{},{}", quoted(name), server.slots, server.backlog)?;
+    }
+    Ok(())
 }
 
 /// Reads a clients file: names in order, and what is known of each.

@@ -1,6 +1,6 @@
 //! Numbers in text, with errors that say what is wrong with them.
 
-use evenkeel::model::{Speed, shown};
+use evenkeel::model::{Fixed, MAX_SLOTS, Speed, shown};
 
 /// A whole number of at most 64 bits.
 pub(super) fn whole(text: &str, what: &str) -> Result<u64, String> {
@@ -31,9 +31,25 @@ pub(super) fn slots(text: &str) -> Result<u32, String> {
     let slots = whole(text, "number of slots")?;
     match u32::try_from(slots) {
         Ok(0) => Err("0 slots serve nothing; write 1 or more".to_owned()),
-        Ok(slots) => Ok(slots),
-        Err(_) => Err(format!("{slots} slots are too many; write at most {}", u32::MAX)),
+        Ok(slots) if slots <= MAX_SLOTS => Ok(slots),
+        _ => Err(format!("{slots} slots are too many; write at most {MAX_SLOTS}")),
     }
+}
+
+/// A decimal number of at most nine decimals, from 0 on.
+pub(super) fn decimal(text: &str, what: &str) -> Result<Fixed, String> {
+    let Some((whole_part, decimals)) = text.split_once('.') else {
+        return whole(text, what).map(Fixed::from);
+    };
+    let is_decimal = (1..=9).contains(&decimals.len()) && decimals.bytes().all(|b| b.is_ascii_digit());
+    if !is_decimal {
+        let text = shown(text);
+        return Err(format!("the {what} `{text}` is not a number with at most 9 decimals"));
+    }
+    let whole = u128::from(whole(whole_part, what)?);
+    let nanos: u128 = format!("{decimals:0<9}").parse().map_err(|_| format!("the {what} is not a number"))?;
+    Fixed::from_nanos(whole * 1_000_000_000 + nanos)
+        .ok_or_else(|| format!("the {what} does not fit in 64 bits"))
 }
 
 /// A decimal number above 0 with at most six decimals.
@@ -47,11 +63,14 @@ pub(super) fn speed(text: &str) -> Result<Speed, String> {
     if !all_digits(whole) || !all_digits(decimals) || decimals.len() > 6 {
         return Err(wrong());
     }
-    let too_large = || format!("the speed {} is too large; only the ratio of speeds matters", shown(text));
+    let too_large = || format!("the speed {} is too large; write at most 1000000000000", shown(text));
     let whole: u64 = whole.parse().map_err(|_| too_large())?;
     let millionths: u64 = format!("{decimals:0<6}").parse().map_err(|_| wrong())?;
     let millionths = whole.checked_mul(1_000_000).and_then(|w| w.checked_add(millionths));
-    Speed::from_millionths(millionths.ok_or_else(too_large)?).ok_or_else(wrong)
+    match millionths.ok_or_else(too_large)? {
+        0 => Err(wrong()),
+        millionths => Speed::from_millionths(millionths).ok_or_else(too_large),
+    }
 }
 
 #[cfg(test)]
@@ -78,13 +97,29 @@ mod tests {
 
     #[test]
     fn speeds_are_exact_or_refused() {
-        for (text, millionths) in [("1", 1_000_000), ("0.5", 500_000), ("0.000001", 1), ("10.25", 10_250_000)]
-        {
+        for (text, millionths) in [
+            ("1", 1_000_000),
+            ("0.5", 500_000),
+            ("0.000001", 1),
+            ("10.25", 10_250_000),
+            ("1000000000000", 1_000_000_000_000_000_000),
+        ] {
             assert_eq!(speed(text).map(Speed::millionths), Ok(millionths), "{text}");
         }
-        for text in
-            ["0", "0.0", "-1", "NaN", "inf", "1e3", "0.0000001", "1.", ".5", "", "99999999999999999999"]
-        {
+        for text in [
+            "0",
+            "0.0",
+            "-1",
+            "NaN",
+            "inf",
+            "1e3",
+            "0.0000001",
+            "1.",
+            ".5",
+            "",
+            "1000000000000.000001",
+            "99999999999999999999",
+        ] {
             assert!(speed(text).is_err(), "{text}");
         }
     }

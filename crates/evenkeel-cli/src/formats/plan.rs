@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use evenkeel::model::{Batch, ServerId, Transfer, shown};
+use evenkeel::model::{Batch, Fixed, ServerId, Transfer, shown};
 
 use super::table::{Table, quoted};
 use super::{InputError, numbers};
@@ -19,8 +19,11 @@ pub fn read_plan(reader: impl BufRead, file: &str, batch: &Batch) -> Result<Vec<
         let number = |column: usize, what: &str| {
             numbers::whole(table.required(column)?, what).map_err(|e| table.error(e))
         };
+        let decimal = |column: usize, what: &str| {
+            numbers::decimal(table.required(column)?, what).map_err(|e| table.error(e))
+        };
         let request = number(0, "request")?;
-        let (start, blocks) = (number(3, "start")?, number(4, "number of blocks")?);
+        let (start, blocks) = (decimal(3, "start")?, decimal(4, "number of blocks")?);
         let other_batch = |why: String| {
             table.error(format!("this is a plan of another batch: {why}; give the batch it was made for"))
         };
@@ -66,11 +69,18 @@ pub fn write_plan(
         line.push(b',');
         line.extend_from_slice(servers[server.index()].as_bytes());
         line.push(b',');
-        line.extend_from_slice(number.format(start).as_bytes());
+        append(&mut line, start, &mut number);
         line.push(b',');
-        line.extend_from_slice(number.format(blocks).as_bytes());
+        append(&mut line, blocks, &mut number);
         line.push(b'\n');
         out.write_all(&line)?;
     }
     Ok(())
+}
+
+fn append(line: &mut Vec<u8>, number: Fixed, buffer: &mut itoa::Buffer) {
+    match number.whole() {
+        Some(whole) => line.extend_from_slice(buffer.format(whole).as_bytes()),
+        None => line.extend_from_slice(number.to_string().as_bytes()),
+    }
 }

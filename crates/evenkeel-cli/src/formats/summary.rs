@@ -2,13 +2,14 @@
 
 use std::io::Read;
 
-use evenkeel::bound::{Bound, Proof};
+use evenkeel::bound::Proof;
 use evenkeel::check::Forced;
-use evenkeel::model::{Batch, ClientId, ServerId};
-use serde::{Deserialize, Serialize};
+use evenkeel::model::{Batch, ClientId, Cluster, Fixed, Ratio, ServerId};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
+use serde_json::value::RawValue;
 
-use super::InputError;
 use super::batch_json::without_place;
+use super::{InputError, numbers};
 
 /// A summary longer than this is none.
 const MAX_BYTES: u64 = 64 << 20;
@@ -27,13 +28,22 @@ pub struct Summary {
     pub requests: u64,
     pub clients: u64,
     pub servers: u64,
-    /// Slots; `None` if the transfers have no order.
+    /// Slots, or time; `None` if the transfers have no order.
     #[serde(deserialize_with = "Option::deserialize")]
-    pub length: Option<u64>,
-    pub max_load: u64,
-    pub lower_bound: u64,
+    pub length: Option<Figure>,
+    pub max_load: Figure,
+    pub lower_bound: Figure,
     pub optimal: bool,
     pub bottleneck: Bottleneck,
+    /// How far the plan is from the bound.
+    #[serde(default)]
+    pub gap: Option<Figure>,
+    /// The most transfers at once, if that was limited.
+    #[serde(default)]
+    pub max_concurrent: Option<u64>,
+    /// Whether no request was to be split between servers.
+    #[serde(default)]
+    pub whole: bool,
     /// Tells batches apart.
     pub batch_fingerprint: String,
     /// Tells plans apart.
@@ -49,8 +59,51 @@ pub struct Summary {
 pub enum Bottleneck {
     /// These servers hold all copies of that many requests.
     Servers { servers: Vec<String>, requests: u64, blocks: u64 },
-    /// This client has to receive that many blocks.
-    Client { client: String, blocks: u64 },
+    /// This client has to receive that many blocks, if `waits_for` is given not before that server is free.
+    Client {
+        client: String,
+        blocks: u64,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        waits_for: Option<String>,
+    },
+    /// That many blocks have to go through the limit on concurrent transfers.
+    Concurrency { limit: u64, blocks: u64 },
+}
+
+/// A number as it is printed: whole where it can be, else with at most nine decimals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Figure(pub Fixed);
+
+impl Figure {
+    /// Whether both are the same number: exactly if both are whole, else to a millionth, or to a billionth of numbers up
+    /// to `largest`.
+    pub fn is_about(self, other: Self, largest: Self) -> bool {
+        let (a, b) = (self.0.nanos(), other.0.nanos());
+        let forgiven = 1000.max(largest.0.nanos() / 1_000_000_000);
+        let are_whole = self.0.whole().is_some() && other.0.whole().is_some();
+        if are_whole { a == b } else { a.abs_diff(b) <= forgiven }
+    }
+}
+
+impl From<Ratio> for Figure {
+    fn from(ratio: Ratio) -> Self {
+        Self(ratio.rounded())
+    }
+}
+
+// As text, since a float would not tell all decimals of a large number.
+
+impl Serialize for Figure {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RawValue::from_string(self.0.to_string()).map_err(ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Figure {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = Box::<RawValue>::deserialize(deserializer)?;
+        numbers::decimal(text.get(), "figure").map(Self).map_err(de::Error::custom)
+    }
 }
 
 /// Where the time went.
@@ -65,36 +118,49 @@ pub struct Seconds {
 
 impl Bottleneck {
     /// The proof with names, and what it forces.
-    pub fn new(batch: &Batch, proof: &Proof, forced: Forced) -> Self {
+    pub fn new(batch: &Batch, cluster: &Cluster, proof: &Proof, forced: Forced) -> Self {
         let Forced { requests, blocks, .. } = forced;
+        let server = |s: &ServerId| batch.servers().name(s.0).to_owned();
         match proof {
             Proof::Servers(servers) => {
-                let servers = servers.iter().map(|s| batch.servers().name(s.0).to_owned()).collect();
-                Self::Servers { servers, requests, blocks }
+                Self::Servers { servers: servers.iter().map(server).collect(), requests, blocks }
             }
-            Proof::Client(client) => {
-                Self::Client { client: batch.clients().name(client.0).to_owned(), blocks }
+            Proof::Client { client, waits_for } => {
+                let client = batch.clients().name(client.0).to_owned();
+                Self::Client { client, blocks, waits_for: waits_for.as_ref().map(server) }
+            }
+            Proof::Concurrency => {
+                Self::Concurrency { limit: cluster.max_concurrent().unwrap_or(u64::MAX), blocks }
             }
         }
     }
 
     /// The proof that the names stand for; `None` if the batch does not have them all.
     pub fn to_proof(&self, batch: &Batch) -> Option<Proof> {
+        let server = |name: &String| batch.servers().find(name).map(ServerId);
         match self {
             Self::Servers { servers, .. } => {
-                let ids: Option<Vec<ServerId>> =
-                    servers.iter().map(|name| batch.servers().find(name).map(ServerId)).collect();
-                ids.map(Proof::Servers)
+                servers.iter().map(server).collect::<Option<Vec<_>>>().map(Proof::Servers)
             }
-            Self::Client { client, .. } => batch.clients().find(client).map(|id| Proof::Client(ClientId(id))),
+            Self::Client { client, waits_for, .. } => {
+                let client = ClientId(batch.clients().find(client)?);
+                let waits_for = match waits_for {
+                    Some(name) => Some(server(name)?),
+                    None => None,
+                };
+                Some(Proof::Client { client, waits_for })
+            }
+            Self::Concurrency { .. } => Some(Proof::Concurrency),
         }
     }
 }
 
 impl Summary {
-    /// The bound as claimed; `None` if it names what the batch does not have.
-    pub fn bound(&self, batch: &Batch) -> Option<Bound> {
-        self.bottleneck.to_proof(batch).map(|proof| Bound { value: self.lower_bound, proof })
+    /// How far the plan is from the bound, from these two.
+    pub fn computed_gap(&self) -> Figure {
+        let achieved = self.length.unwrap_or(self.max_load).0.nanos();
+        let nanos = achieved.saturating_sub(self.lower_bound.0.nanos());
+        Figure(Fixed::from_nanos(nanos).unwrap_or_default())
     }
 }
 

@@ -188,7 +188,7 @@ impl<R> Lines<R> {
 }
 
 /// A field as it is written: in quotes if it has to be.
-pub(super) fn quoted(field: &str) -> String {
+pub(crate) fn quoted(field: &str) -> String {
     let special = |c: char| matches!(c, ',' | '"' | '\n' | '\r');
     if field.is_empty() || field.contains(special) {
         format!("\"{}\"", field.replace('"', "\"\""))

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use super::{evenkeel, stderr, stdout};
+use super::{evenkeel, folder_with, plan_and_check, stderr, stdout};
 
 /// Plans `batch` and expects a refusal that says all of `words`; nothing may be written.
 fn refused(batch: &[u8], extra: &[&str], words: &[&str]) {
@@ -93,34 +93,97 @@ fn wrong_json() {
     }
 }
 
+/// The batch with which servers and clients files are tried.
+const BATCH: &str = "client,bytes,replicas\nc0,1,s0|s1\n";
+
+/// Expects that a servers or clients file is refused as in [`refused`].
+fn refused_file(option: &str, file: &str, words: &[&str]) {
+    let folder = folder_with(&[("nodes.given", file)]);
+    let path = folder.path().join("nodes.given");
+    refused(BATCH.as_bytes(), &[option, path.to_str().unwrap()], words);
+}
+
 #[test]
 fn wrong_servers_and_clients_files() {
-    let batch = b"client,bytes,replicas\nc0,1,s0|s1\n";
-    let servers: [(&str, &[&str]); 13] = [
+    let servers: [(&str, &[&str]); 7] = [
         ("", &["empty"]),
-        ("server\ns0\n", &["server `s1` is not among the servers"]),
-        ("server\ns0\ns1\ns0\n", &["servers.given:4", "`s0` is there twice"]),
+        ("server\ns0\n", &["batch:2", "server `s1` is not among the servers", "add it"]),
+        ("server\ns0\ns1\ns0\n", &["nodes.given:4", "`s0` is there twice"]),
         ("name\ns0\n", &["unknown column `name`"]),
-        ("server,speed\ns0,1\ns1,0\n", &["servers.given:3", "speed `0`"]),
-        ("server,speed\ns0,1\ns1,NaN\n", &["servers.given:3", "speed `NaN`"]),
-        ("server,speed\ns0,1\ns1,0.0000001\n", &["servers.given:3", "6 decimals"]),
-        ("server,slots\ns0,0\ns1,1\n", &["servers.given:2", "0 slots"]),
-        ("server,slots\ns0,4294967296\ns1,1\n", &["servers.given:2", "too many"]),
-        ("server,backlog\ns0,-5\ns1,1\n", &["servers.given:2", "negative"]),
-        ("server,speed\ns0,2\ns1,1\n", &["server `s0` has a speed other than 1"]),
-        ("server,backlog\ns0,0\ns1,7\n", &["server `s1` has a backlog"]),
-        ("server,connections\ns0,x\ns1,1\n", &["servers.given:2", "connections"]),
+        ("server,speed\ns0,1\ns1\n", &["nodes.given:3", "1 fields"]),
+        ("server,connections\ns0,x\ns1,1\n", &["nodes.given:2", "connections"]),
+        ("server,last_used\ns0,7\ns1,-1\n", &["nodes.given:3", "last use", "negative"]),
     ];
     for (file, words) in servers {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("servers.given");
-        fs::write(&path, file).unwrap();
-        refused(batch, &["--servers", path.to_str().unwrap()], words);
+        refused_file("--servers", file, words);
     }
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("clients.given");
-    fs::write(&path, "client\nc1\n").unwrap();
-    refused(batch, &["--clients", path.to_str().unwrap()], &["client `c0` is not among the clients"]);
+    refused_file("--clients", "client\nc1\n", &["batch:2", "client `c0` is not among the clients", "add it"]);
+    refused_file("--clients", "client,slots\nc0,0\n", &["nodes.given:2", "0 slots"]);
+}
+
+#[test]
+fn wrong_speeds_slots_and_backlogs() {
+    let cases: [(&str, &[&str], &str); 3] = [
+        (
+            "speed",
+            &["0", "0.0", "-1", "NaN", "inf", "1e3", "0.0000001", "1.", ".5", "", "+1", "1,5", "fast"],
+            "not a number above 0 with at most 6 decimals",
+        ),
+        (
+            "speed",
+            &["1000000000001", "1000000000000.000001", "99999999999999999999"],
+            "at most 1000000000000",
+        ),
+        ("slots", &["0", "65537", "4294967296", "18446744073709551616", "-1", "1.5", "", "NaN"], "slots"),
+    ];
+    for (column, texts, complaint) in cases {
+        for text in texts {
+            let file = format!("server,{column}\ns0,1\ns1,\"{text}\"\n");
+            refused_file("--servers", &file, &["nodes.given:3", complaint, text]);
+        }
+    }
+    for (backlog, complaint) in [
+        ("-1", "-1 is negative"),
+        ("1.5", "`1.5` is not whole"),
+        ("18446744073709551616", "64 bits"),
+        ("", "missing"),
+    ] {
+        let file = format!("server,backlog\ns0,{backlog}\ns1,1\n");
+        refused_file("--servers", &file, &["nodes.given:2", "backlog", complaint]);
+    }
+    // Too much together: the backlog and the batch.
+    let file = "server,backlog\ns0,18446744073709551615\ns1,0\n";
+    refused_file("--servers", file, &["nodes.given", "64 bits", "larger blocks"]);
+}
+
+#[test]
+fn times_that_do_not_fit_are_refused_with_a_remedy() {
+    let slow = folder_with(&[("nodes.given", "server,speed\ns0,0.000001\ns1,1\n")]);
+    let path = slow.path().join("nodes.given");
+    let batch = format!("client,bytes,replicas\nc0,{},s0|s1\n", 1_u64 << 50);
+    let extra = ["--servers", path.to_str().unwrap()];
+    refused(batch.as_bytes(), &extra, &["nodes.given", "64 bits", "larger blocks or higher speeds"]);
+    fs::write(slow.path().join("batch"), &batch).unwrap();
+    let input = ["batch", "--servers", "nodes.given", "--block", "1048576"];
+    plan_and_check(&input, &[], slow.path());
+}
+
+/// The lowest and the highest that is allowed is taken as it stands.
+#[test]
+fn extreme_speeds_slots_and_backlogs_are_exact() {
+    let cases = [
+        ("speed\ns0,1000000000000", "1000000000000000000,s0", "1000000"),
+        ("speed\ns0,999999999999.999999", "999999999999999999,s0", "1000000"),
+        ("speed\ns0,0.000001", "18446744073709,s0", "18446744073709000000"),
+        ("slots\ns0,65536", "1,s0", "1"),
+        ("backlog\ns0,18446744073709551614", "1,s0", "18446744073709551615"),
+    ];
+    for (servers, request, length) in cases {
+        let batch = format!("client,bytes,replicas\nc0,{request}\n");
+        let folder = folder_with(&[("batch", &batch), ("servers", &format!("server,{servers}\n"))]);
+        let summary = plan_and_check(&["batch", "--servers", "servers"], &[], folder.path());
+        assert_eq!(summary["length"].to_string(), length, "{servers}");
+    }
 }
 
 #[test]
@@ -130,10 +193,20 @@ fn wrong_usage() {
     refused(batch, &["--order", "alphabetical"], &["no order `alphabetical`", "colour"]);
     refused(batch, &["--servers", "nowhere.csv"], &["nowhere.csv", "cannot read"]);
     let folder = tempfile::tempdir().unwrap();
-    for args in [&["plan", "missing.csv"][..], &["plan", "."], &["plan"], &["plan", "x", "--block", "0"], &[]]
-    {
-        assert_eq!(evenkeel(args, folder.path()).status.code(), Some(2), "{args:?}");
+    for args in [
+        "plan missing.csv",
+        "plan .",
+        "plan",
+        "plan x --block 0",
+        "plan x --max-concurrent 0",
+        "explain x",
+        "x",
+        "--x",
+    ] {
+        let args: Vec<&str> = args.split(' ').collect();
+        assert_eq!(evenkeel(&args, folder.path()).status.code(), Some(2), "{args:?}");
     }
+    assert_eq!(evenkeel(&[], folder.path()).status.code(), Some(2));
 }
 
 /// CRLF, a byte-order mark, columns in any order, quotes and an absent size are all right.
@@ -257,7 +330,94 @@ fn a_servers_file_is_not_overridden() {
     fs::write(&path, "server\na\n").unwrap();
     refused(batch, &["--servers", path.to_str().unwrap()], &["server `b` is not among the servers"]);
     fs::write(&path, "server,speed\na,2\nb,1\nspare,1\n").unwrap();
-    refused(batch, &["--servers", path.to_str().unwrap()], &["server `a` has a speed"]);
+    fs::write(folder.path().join("batch"), batch).unwrap();
+    let summary = plan_and_check(&["batch", "--servers", "servers.given"], &[], folder.path());
+    assert_eq!((&summary["servers"], &summary["length"]), (&3.into(), &0.5.into()));
+}
+
+/// Numbers in plans have at most nine decimals, and digits on both sides of the point.
+#[test]
+fn wrong_numbers_in_plans() {
+    let folder = folder_with(&[("batch", BATCH), ("servers", "server,speed\ns0,3\ns1,0.5\n")]);
+    let check = |row: &str| {
+        fs::write(folder.path().join("plan.csv"), format!("request,client,server,start,blocks\n{row}\n"))
+            .unwrap();
+        let output = evenkeel(&["check", "batch", "plan.csv", "--servers", "servers"], folder.path());
+        (output.status.code(), stdout(&output) + &stderr(&output))
+    };
+    assert_eq!(check("0,c0,s0,0.333333333,1").0, Some(0));
+    assert_eq!(check("0,c0,s0,0.000000001,1.000000000").0, Some(0));
+    let wrong = [
+        "0.3333333333",
+        "1.",
+        ".5",
+        ".",
+        "1e3",
+        "1.5e3",
+        "-1",
+        "-0.5",
+        "+1",
+        "1_0",
+        " 1",
+        "1,5",
+        "NaN",
+        "inf",
+        "",
+        "18446744073709551616",
+        "18446744073709551616.5",
+        "99999999999999999999999999999999999999999.1",
+    ];
+    for text in wrong {
+        for (row, what) in
+            [(format!("0,c0,s0,\"{text}\",1"), "start"), (format!("0,c0,s0,0,\"{text}\""), "blocks")]
+        {
+            let (code, said) = check(&row);
+            assert_eq!(code, Some(2), "{row}\n{said}");
+            assert!(said.contains("plan.csv:2") && said.contains(what), "{row}\n{said}");
+        }
+    }
+    for row in [
+        "0,c0,s0,18446744073709551615.999999999,1",
+        "0,c0,s0,0,0.5",
+        "0,c0,s0,0,0",
+        "0,c0,s0,0,18446744073709551615.5",
+    ] {
+        let (code, said) = check(row);
+        assert_eq!(code, Some(1), "{row}\n{said}");
+    }
+}
+
+#[test]
+fn wrong_figures_in_summaries() {
+    let folder = folder_with(&[("batch", BATCH), ("servers", "server,speed\ns0,3\ns1,0.5\n")]);
+    let at = folder.path();
+    let input = ["batch", "--servers", "servers"];
+    let summary = plan_and_check(&input, &[], at).to_string();
+    for (figure, value) in
+        [("length", "0.333333333"), ("max_load", "0.333333333"), ("lower_bound", "0.333333333"), ("gap", "0")]
+    {
+        let claim = format!("\"{figure}\":{value}");
+        assert!(summary.contains(&claim), "{summary}");
+        for wrong in ["-1", "-0.5", "NaN", "1e300", "18446744073709551616", "\"1\"", "[]", "1e", "true"] {
+            fs::write(at.join("lies"), summary.replace(&claim, &format!("\"{figure}\":{wrong}"))).unwrap();
+            let output = evenkeel(&[&["check"], &input[..], &["plan.csv", "--summary", "lies"]].concat(), at);
+            assert_eq!(output.status.code(), Some(2), "{figure} {wrong}\n{}", stdout(&output));
+            assert!(stderr(&output).contains("lies:1"), "{figure} {wrong}\n{}", stderr(&output));
+        }
+    }
+}
+
+/// A summary without what later versions added is still read.
+#[test]
+fn an_older_summary_is_accepted() {
+    let folder = folder_with(&[("batch", BATCH)]);
+    let mut summary = plan_and_check(&["batch"], &[], folder.path());
+    for field in ["max_concurrent", "whole", "gap"] {
+        summary.as_object_mut().unwrap().remove(field).unwrap();
+    }
+    fs::write(folder.path().join("summary"), summary.to_string()).unwrap();
+    let output = evenkeel(&["check", "batch", "plan.csv", "--summary", "summary"], folder.path());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
 }
 
 /// A summary without a length is of a plan without an order, which says so; it cannot hide the order of another.

@@ -29,11 +29,12 @@ fn the_other_documents() {
 fn the_examples_in_the_help() {
     let folder = tempfile::tempdir().unwrap();
     bash(
-        "evenkeel generate | gzip > batch.csv.gz; evenkeel generate --format json --out batch.json",
+        "evenkeel generate | gzip > batch.csv.gz; evenkeel generate --format json --out batch.json;
+        (echo server; printf 's%d\\n' {0..999}) > servers.csv",
         folder.path(),
     );
     let mut n_run = 0;
-    for command in ["generate", "plan", "check", "score", "demo", ""] {
+    for command in ["generate", "plan", "check", "score", "explain", "demo", ""] {
         let help = bash(&format!("evenkeel {command} --help"), folder.path());
         let indented = help.lines().filter_map(|line| line.strip_prefix("  "));
         let examples = indented.filter(|line| line.starts_with("evenkeel ") || line.starts_with("zcat "));

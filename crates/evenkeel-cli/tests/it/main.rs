@@ -4,12 +4,17 @@
 
 mod bad_input;
 mod documents;
+mod explain;
 mod interrupted;
 mod readers;
 mod round_trip;
+mod unequal;
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
 
 /// The command under test.
 fn evenkeel(args: &[&str], folder: &Path) -> Output {
@@ -27,6 +32,37 @@ fn stdout(output: &Output) -> String {
 
 fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("UTF-8")
+}
+
+/// What a command prints, which must succeed.
+fn printed(args: &[&str], folder: &Path) -> String {
+    let output = evenkeel(args, folder);
+    assert_eq!(output.status.code(), Some(0), "{args:?}\n{}{}", stdout(&output), stderr(&output));
+    stdout(&output)
+}
+
+/// The object that a command prints.
+fn json(args: &[&str], folder: &Path) -> Value {
+    serde_json::from_str(&printed(args, folder)).expect("one JSON object")
+}
+
+/// A folder with these files.
+fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    files.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());
+    folder
+}
+
+/// The summary of the plan that `plan` makes with these arguments. The plan is in `plan.csv`, the summary in `summary`,
+/// and `check` has accepted both.
+fn plan_and_check(input: &[&str], policy: &[&str], folder: &Path) -> Value {
+    let plan = [&["plan"], input, policy, &["--out", "plan.csv", "--json"]].concat();
+    let summary = printed(&plan, folder);
+    fs::write(folder.join("summary"), &summary).unwrap();
+    let check = evenkeel(&[&["check"], input, &["plan.csv", "--summary", "summary"]].concat(), folder);
+    assert_eq!(check.status.code(), Some(0), "{plan:?}\n{summary}\n{}{}", stdout(&check), stderr(&check));
+    assert!(stdout(&check).contains("the proof of the lower bound holds"));
+    serde_json::from_str(&summary).expect("one JSON object")
 }
 
 /// The root of the workspace.

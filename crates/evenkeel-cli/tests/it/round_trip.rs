@@ -4,13 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{evenkeel, stderr, stdout};
-
-fn json(args: &[&str], folder: &std::path::Path) -> Value {
-    let output = evenkeel(args, folder);
-    assert_eq!(output.status.code(), Some(0), "{args:?}\n{}", stderr(&output));
-    serde_json::from_str(&stdout(&output)).expect("one JSON object")
-}
+use super::{evenkeel, json, plan_and_check, stderr, stdout};
 
 /// Every law, with and without sizes, in both formats: optimal plans that the checker accepts with their proofs.
 #[test]
@@ -26,16 +20,9 @@ fn plans_of_all_kinds_are_valid_and_proved() {
             for extra in
                 [&[][..], &["--no-order"], &["--objective", "mean"], &["--policy", "random", "--seed", "3"]]
             {
-                let plan = [&["plan", "batch", "--out", "plan.csv", "--json"], extra].concat();
-                let summary = json(&plan, at);
+                let summary = plan_and_check(&["batch"], extra, at);
                 let expected = !extra.contains(&"random");
                 assert_eq!(summary["optimal"], expected, "{law} {bytes} {extra:?}");
-                fs::write(at.join("summary"), summary.to_string()).unwrap();
-                let no_order = extra.iter().filter(|&&arg| arg == "--no-order").copied().collect::<Vec<_>>();
-                let check = [&["check", "batch", "plan.csv", "--summary", "summary"], &no_order[..]].concat();
-                let check = evenkeel(&check, at);
-                assert_eq!(check.status.code(), Some(0), "{law} {bytes} {extra:?} {}", stdout(&check));
-                assert!(stdout(&check).contains("the proof of the lower bound holds"));
             }
         }
     }
@@ -94,15 +81,12 @@ fn nothing_to_do() {
     let at = folder.path();
     for text in ["client,bytes,replicas\n", "client,bytes,replicas\nc0,0,s0|s1\n", "{\"requests\":[]}"] {
         fs::write(at.join("batch"), text).unwrap();
-        let summary = json(&["plan", "batch", "--out", "plan.csv", "--json"], at);
+        let summary = plan_and_check(&["batch"], &[], at);
         assert_eq!(
             (&summary["length"], &summary["lower_bound"]),
             (&Value::from(0), &Value::from(0)),
             "{text}"
         );
-        fs::write(at.join("summary"), summary.to_string()).unwrap();
-        let check = evenkeel(&["check", "batch", "plan.csv", "--summary", "summary"], at);
-        assert_eq!(check.status.code(), Some(0), "{text} {}", stdout(&check));
     }
 }
 

@@ -147,11 +147,14 @@ impl<'a, P: Shares> Balance<'a, P> {
         }
     }
 
-    /// The fullest servers of `zone` and all that they reach.
-    pub(crate) fn reach_of_fullest(&mut self, zone: &[ServerId]) -> Vec<ServerId> {
+    /// All that some servers of `zone` reach, themselves included.
+    pub(crate) fn reach_of(
+        &mut self,
+        zone: &[ServerId],
+        is_source: impl Fn(ServerId, u64) -> bool,
+    ) -> Vec<ServerId> {
         let loads = std::mem::take(&mut self.loads);
-        let most = zone.iter().map(|s| loads[s.index()]).max();
-        self.search(zone, |s| Some(loads[s.index()]) == most, |_| false);
+        self.search(zone, |s| is_source(s, loads[s.index()]), |_| false);
         self.loads = loads;
         self.reached.clone()
     }

@@ -6,6 +6,7 @@
 use hashbrown::HashTable;
 
 use super::level::{Items, Placed};
+use super::pace::Paces;
 use crate::model::{Replicas, ServerId};
 
 /// If one in so many of √n sampled sets repeats another, there are at most some 4√n sets that matter.
@@ -26,7 +27,7 @@ impl Groups {
         let replicas = items.replicas;
         let n = replicas.len();
         let sample = n.isqrt();
-        let mut finder = Finder::new(items.n_servers);
+        let mut finder = Finder::new(items.n_servers());
         for k in 0..sample {
             // Steps that are not regular, so that a period in the input is not mistaken for repetition.
             finder.group(replicas.of((k * sample + mix(k as u64) as usize % sample) % n));
@@ -36,7 +37,7 @@ impl Groups {
 
     /// Merges all items.
     pub(crate) fn new(items: Items<'_>) -> Self {
-        let mut finder = Finder::new(items.n_servers);
+        let mut finder = Finder::new(items.n_servers());
         let mut sizes = Vec::new();
         let group_of = (0..items.replicas.len())
             .map(|i| {
@@ -57,9 +58,9 @@ impl Groups {
     }
 
     /// The groups as items.
-    pub(crate) fn items(&self, n_servers: usize, total: u64) -> Items<'_> {
+    pub(crate) fn items<'a>(&'a self, paces: &'a Paces, total: u64) -> Items<'a> {
         let replicas = Replicas::new(&self.ids, &self.ends, None);
-        Items { replicas, sizes: Some(&self.sizes), total, n_servers }
+        Items { replicas, sizes: Some(&self.sizes), total, paces }
     }
 
     /// Divides the shares of each group among its items, in their order, so that few items are split.

@@ -1,17 +1,19 @@
 //! The least possible maximum load: greedy, then Newton steps on the level with flow in between.
 //!
-//! The level starts at a proven lower bound. While some server is above it, load is moved to servers below
-//! it; when that is no longer possible, the overloaded servers and all they reach form a closed set A, whose
-//! load is forced, so ⌈load(A)/|A|⌉ is the next, higher, proven level. At the end no load is above the level,
-//! and the last closed set proves that no plan has a lower one.
+//! The level starts at a proven lower bound. While some server has more than it can do by then, load is moved to servers
+//! that have less; when that is no longer possible, the overloaded servers and all they reach form a closed set A, whose
+//! load is forced, so the time that A needs for it is the next, higher, proven level. At the end no server is done after
+//! the level, and the last closed set proves that no plan has a lower one. With equal servers the time that A needs is
+//! ⌈load(A)/|A|⌉; in general it is the first at which what its servers can do adds up ([`Paces::level_for`]).
 
 use super::balance::{Balance, Divided, Shares, Whole, items_at};
-use super::greedy::roughly_level;
+use super::greedy::{ByLoad, ByTime, roughly_level};
 use super::groups::Groups;
+use super::pace::{Level, Paces};
 use crate::model::{Replicas, ServerId};
 
 /// Searches after which it is worth trying whether equal replica sets can be merged.
-const SEARCHES_BEFORE_GROUPING: usize = 8;
+const SEARCHES_BEFORE_GROUPING: usize = 40;
 
 /// Items to be placed: requests, or groups of requests with equal replica sets.
 #[derive(Clone, Copy, Debug)]
@@ -20,12 +22,16 @@ pub(crate) struct Items<'a> {
     /// `None`: one block each.
     pub(crate) sizes: Option<&'a [u64]>,
     pub(crate) total: u64,
-    pub(crate) n_servers: usize,
+    pub(crate) paces: &'a Paces,
 }
 
 impl Items<'_> {
     pub(crate) fn size(&self, i: usize) -> u64 {
         self.sizes.map_or(1, |sizes| sizes[i])
+    }
+
+    pub(crate) fn n_servers(&self) -> usize {
+        self.paces.len()
     }
 }
 
@@ -41,9 +47,11 @@ pub(crate) enum Placed {
 /// What the loads are to be good at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aim {
-    /// The largest load, down to this level; what is below does not matter.
-    MaxDownTo(u64),
-    /// All norms at once: no load can be moved from a server to one that has two blocks less.
+    /// That all servers are done early, down to this level; what is below does not matter.
+    MaxDownTo(Level),
+    /// That as little as possible is left undone at this level.
+    Under(Level),
+    /// All norms at once: no block can be moved to where it would be done earlier.
     AllNorms,
 }
 
@@ -51,8 +59,8 @@ pub(crate) enum Aim {
 #[derive(Debug)]
 pub(crate) struct Levelled {
     pub(crate) placed: Placed,
-    /// No load is above this.
-    pub(crate) level: u64,
+    /// No server is done after this, but for what must be left undone.
+    pub(crate) level: Level,
     /// The servers whose forced load proves the level; `None` if the level is the one that was aimed at.
     pub(crate) proof: Option<Vec<ServerId>>,
 }
@@ -65,41 +73,76 @@ pub(crate) fn level(items: Items<'_>, aim: Aim) -> Levelled {
             return level_grouped(&groups, items, aim);
         }
     }
-    let floor = match aim {
-        Aim::MaxDownTo(floor) => floor,
-        Aim::AllNorms => 0,
-    };
-    let Items { replicas, n_servers, .. } = items;
-    let goal = floor.max(items.total.div_ceil(n_servers.max(1) as u64));
-    let (at, loads) = match items.sizes {
-        None => roughly_level(replicas, |_| 1, n_servers, goal),
-        Some(sizes) => roughly_level(replicas, |i| sizes[i], n_servers, goal),
+    let Items { replicas, paces, .. } = items;
+    let floor = floor(aim);
+    let all_servers: Vec<ServerId> = (0..paces.len() as u32).map(ServerId).collect();
+    let goal = paces.caps(match aim {
+        Aim::Under(level) => level,
+        _ => floor.max(paces.level_for(&all_servers, None, items.total.into())),
+    });
+    let (at, loads) = match (paces.is_equal(), items.sizes) {
+        (true, None) => roughly_level(replicas, |_| 1, &ByLoad, &goal),
+        (true, Some(sizes)) => roughly_level(replicas, |i| sizes[i], &ByLoad, &goal),
+        (false, None) => roughly_level(replicas, |_| 1, &ByTime::new(paces, items.total), &goal),
+        (false, Some(sizes)) => {
+            roughly_level(replicas, |i| sizes[i], &ByTime::new(paces, items.total), &goal)
+        }
     };
     let active = active_servers(replicas, &loads);
-    let average = average(items.total, &active);
-    if max(&loads) <= floor.max(average) && aim != Aim::AllNorms {
-        let proof = (average >= floor).then_some(active);
-        return Levelled { placed: Placed::Whole(at), level: floor.max(average), proof };
+    let start = Start::new(items, active, aim);
+    if fits(&loads, &start.caps) && aim != Aim::AllNorms {
+        let proof = start.is_forced.then_some(start.active);
+        return Levelled { placed: Placed::Whole(at), level: start.level, proof };
     }
     let solved = if items.sizes.is_none() {
         let counts = loads.iter().map(|&load| load as usize);
         let listed = items_at(counts, (0..).zip(at.iter().copied()));
         let shares = Whole { at, replicas };
         let mut balance = Balance::new(replicas, loads, shares, listed);
-        run_or_group(&mut balance, items, &active, aim)
+        run_or_group(&mut balance, items, &start, aim)
             .map(|(level, proof)| (Placed::Whole(balance.shares.at), level, proof))
     } else {
         let shares = Divided(shares_of_whole(items, &at));
         // An empty item has no share anywhere: it is not listed.
         let placed = (0..).zip(at.iter().copied()).filter(|&(i, _)| items.size(i as usize) > 0);
-        let listed = items_at(counts(n_servers, placed.clone()), placed);
+        let listed = items_at(counts(items.n_servers(), placed.clone()), placed);
         let mut balance = Balance::new(replicas, loads, shares, listed);
-        run_or_group(&mut balance, items, &active, aim)
+        run_or_group(&mut balance, items, &start, aim)
             .map(|(level, proof)| (Placed::Divided(balance.shares.0), level, proof))
     };
     match solved {
         Ok((placed, level, proof)) => Levelled { placed, level, proof },
         Err(groups) => level_grouped(&groups, items, aim),
+    }
+}
+
+fn floor(aim: Aim) -> Level {
+    match aim {
+        Aim::MaxDownTo(floor) | Aim::Under(floor) => floor,
+        Aim::AllNorms => Level::ZERO,
+    }
+}
+
+fn fits(loads: &[u64], caps: &[u64]) -> bool {
+    loads.iter().zip(caps).all(|(load, cap)| load <= cap)
+}
+
+/// The level to begin with: the floor, or what all active servers together need.
+struct Start {
+    active: Vec<ServerId>,
+    level: Level,
+    caps: Vec<u64>,
+    /// Whether it is what the active servers need.
+    is_forced: bool,
+}
+
+impl Start {
+    fn new(items: Items<'_>, active: Vec<ServerId>, aim: Aim) -> Self {
+        let floor = floor(aim);
+        let average = items.paces.level_for(&active, None, items.total.into());
+        let is_forced = average >= floor && !matches!(aim, Aim::Under(_));
+        let level = if is_forced { average } else { floor };
+        Self { active, level, caps: items.paces.caps(level), is_forced }
     }
 }
 
@@ -122,13 +165,18 @@ fn shares_of_whole(items: Items<'_>, at: &[ServerId]) -> Vec<u64> {
 
 /// As [`level`], on groups of items with equal replica sets: the cost depends on the groups alone.
 fn level_grouped(groups: &Groups, items: Items<'_>, aim: Aim) -> Levelled {
-    let merged = groups.items(items.n_servers, items.total);
-    let mut loads = vec![0; items.n_servers];
+    let merged = groups.items(items.paces, items.total);
+    let mut loads = vec![0; items.n_servers()];
     let mut shares = vec![0; merged.replicas.flat().len()];
     for i in 0..merged.replicas.len() {
         let start = merged.replicas.start(i);
         let set = merged.replicas.of(i);
-        fill_evenly(set, merged.size(i), &mut loads, &mut shares[start..start + set.len()]);
+        let shares = &mut shares[start..start + set.len()];
+        if items.paces.is_equal() {
+            fill_evenly(set, merged.size(i), &mut loads, shares);
+        } else {
+            fill_in_time(items.paces, set, merged.size(i), &mut loads, shares);
+        }
     }
     let active = active_servers(merged.replicas, &loads);
     let mut listed = Vec::new();
@@ -138,88 +186,114 @@ fn level_grouped(groups: &Groups, items: Items<'_>, aim: Aim) -> Levelled {
         listed.extend(servers.filter(|&(_, &share)| share > 0).map(|(&s, _)| (i as u32, s)));
     }
     let placed = listed.iter().copied();
-    let listed = items_at(counts(items.n_servers, placed.clone()), placed);
+    let listed = items_at(counts(items.n_servers(), placed.clone()), placed);
     let mut balance = Balance::new(merged.replicas, loads, Divided(shares), listed);
-    let (level, proof) = run_to_end(&mut balance, items.total, &active, aim);
+    let start = Start::new(items, active, aim);
+    let (level, proof) = run_to_end(&mut balance, items, &start, aim);
     Levelled { placed: groups.hand_out(items, balance.shares.0), level, proof }
 }
 
-type LevelAndProof = (u64, Option<Vec<ServerId>>);
+type LevelAndProof = (Level, Option<Vec<ServerId>>);
 
 /// Moves load until `aim` is reached; if that takes long and merging pays, the groups to go on with instead.
 fn run_or_group<P: Shares>(
     balance: &mut Balance<'_, P>,
     items: Items<'_>,
-    active: &[ServerId],
+    start: &Start,
     aim: Aim,
 ) -> Result<LevelAndProof, Groups> {
-    if let Some(done) = run(balance, items.total, active, aim, SEARCHES_BEFORE_GROUPING) {
+    if let Some(done) = run(balance, items.paces, start, aim, SEARCHES_BEFORE_GROUPING) {
         return Ok(done);
     }
     let groups = Groups::new(items);
-    if groups.worthwhile() { Err(groups) } else { Ok(run_to_end(balance, items.total, active, aim)) }
+    if groups.worthwhile() { Err(groups) } else { Ok(run_to_end(balance, items, start, aim)) }
 }
 
 fn run_to_end<P: Shares>(
     balance: &mut Balance<'_, P>,
-    total: u64,
-    active: &[ServerId],
+    items: Items<'_>,
+    start: &Start,
     aim: Aim,
 ) -> LevelAndProof {
-    let done = run(balance, total, active, aim, usize::MAX);
+    let done = run(balance, items.paces, start, aim, usize::MAX);
     done.unwrap_or_else(|| unreachable!("a search without limit does not give up"))
 }
 
 /// Moves load until `aim` is reached; the level and its proof, or `None` after too many searches.
 fn run<P: Shares>(
     balance: &mut Balance<'_, P>,
-    total: u64,
-    active: &[ServerId],
+    paces: &Paces,
+    start: &Start,
     aim: Aim,
     max_searches: usize,
 ) -> Option<LevelAndProof> {
-    let Aim::MaxDownTo(floor) = aim else {
-        all_norms(balance, active.to_vec());
-        return Some((max(&balance.loads), Some(balance.reach_of_fullest(active))));
-    };
-    let average = average(total, active);
-    let (mut level, mut proof) = (floor.max(average), (average >= floor).then(|| active.to_vec()));
-    // What the fullest servers reach is mostly the closed set itself, so that one step goes to the optimum
+    let active = &start.active;
+    if aim == Aim::AllNorms {
+        all_norms(balance, paces, active.clone());
+        let level = last_done(paces, &balance.loads, active);
+        return Some((level, Some(balance.reach_of(active, |s, load| paces.done(s, load) == level))));
+    }
+    if let Aim::Under(level) = aim {
+        balance.relieve(active, |s| start.caps[s.index()], max_searches)?;
+        return Some((level, None));
+    }
+    let (mut level, mut caps) = (start.level, start.caps.clone());
+    let mut proof = start.is_forced.then(|| active.clone());
+    // What the last servers reach is mostly the closed set itself, so that one step goes to the optimum
     // and no load is moved that does not matter.
-    let mut closed = balance.reach_of_fullest(active);
+    let last = last_done(paces, &balance.loads, active);
+    let mut closed = balance.reach_of(active, |s, load| paces.done(s, load) == last);
     loop {
         let forced: u128 = closed.iter().map(|s| u128::from(balance.loads[s.index()])).sum();
-        let forced = forced.div_ceil(closed.len().max(1) as u128) as u64;
-        if forced > level {
-            (level, proof) = (forced, Some(closed.clone()));
+        let needed = paces.level_for(&closed, None, forced);
+        if needed > level {
+            (level, caps, proof) = (needed, paces.caps(needed), Some(closed.clone()));
         }
-        if max(&balance.loads) <= level {
+        if fits(&balance.loads, &caps) {
             return Some((level, proof));
         }
         // Nothing leaves a closed set, so the search can keep to it if all that is too full lies there.
-        let above = |zone: &[ServerId]| zone.iter().filter(|s| balance.loads[s.index()] > level).count();
+        let is_above = |s: &&ServerId| balance.loads[s.index()] > caps[s.index()];
+        let above = |zone: &[ServerId]| zone.iter().filter(is_above).count();
         let zone = if above(&closed) == above(active) { &closed } else { active };
-        closed = balance.relieve(zone, |_| level, max_searches)?;
+        closed = balance.relieve(zone, |s| caps[s.index()], max_searches)?;
     }
 }
 
-/// Removes every path along which load could go to a server with two blocks less.
+/// When the last server is done.
+fn last_done(paces: &Paces, loads: &[u64], servers: &[ServerId]) -> Level {
+    if paces.is_equal() {
+        let fullest = servers.iter().copied().max_by_key(|s| loads[s.index()]);
+        return fullest.map_or(Level::ZERO, |s| paces.done(s, loads[s.index()]));
+    }
+    servers.iter().map(|&s| paces.done(s, loads[s.index()])).max().unwrap_or(Level::ZERO)
+}
+
+/// Removes every path along which a block could go to where it would be done earlier.
 ///
-/// Splits a zone at its average: servers above it, and all they reach, can only stay at or above, the others
-/// at or below; each part is then a zone of its own, since no load needs to cross.
-fn all_norms<P: Shares>(balance: &mut Balance<'_, P>, active: Vec<ServerId>) {
+/// Splits a zone at the level that it needs: servers that have more than they can do before it, and all they reach, can
+/// only stay so, the others can only stay below; each part is then a zone of its own, since no load needs to cross.
+fn all_norms<P: Shares>(balance: &mut Balance<'_, P>, paces: &Paces, active: Vec<ServerId>) {
     let mut zones = vec![active];
     let mut is_high = vec![false; balance.loads.len()];
+    // What servers have done before the level of their zone, and by then.
+    let mut bounds = [vec![0; balance.loads.len()], vec![0; balance.loads.len()]];
     while let Some(zone) = zones.pop() {
         let sum: u128 = zone.iter().map(|s| u128::from(balance.loads[s.index()])).sum();
-        let average = (sum / zone.len().max(1) as u128) as u64;
-        let next = average.saturating_add(1);
-        for cap in [average, next] {
-            let is_level = |s: &ServerId| (average..=next).contains(&balance.loads[s.index()]);
+        let level = paces.level_for(&zone, None, sum);
+        for &s in &zone {
+            bounds[0][s.index()] = paces.cap_before(s, level);
+            bounds[1][s.index()] = paces.cap(s, level);
+        }
+        for caps in &bounds {
+            let is_level = |s: &ServerId| {
+                let [least, most] = [&bounds[0], &bounds[1]].map(|caps| caps[s.index()]);
+                (least..=most).contains(&balance.loads[s.index()])
+            };
             if zone.iter().all(is_level) {
                 break;
             }
-            let Some(high) = balance.relieve(&zone, |_| cap, usize::MAX) else { continue };
+            let Some(high) = balance.relieve(&zone, |s| caps[s.index()], usize::MAX) else { continue };
             if !high.is_empty() && high.len() < zone.len() {
                 high.iter().for_each(|s| is_high[s.index()] = true);
                 let low = zone.iter().copied().filter(|s| !is_high[s.index()]).collect();
@@ -259,6 +333,18 @@ fn fill_evenly(set: &[ServerId], amount: u64, loads: &mut [u64], shares: &mut [u
     }
 }
 
+/// The same for servers of different paces: each takes what it can do by the level that they need together.
+fn fill_in_time(paces: &Paces, set: &[ServerId], amount: u64, loads: &mut [u64], shares: &mut [u64]) {
+    let level = paces.level_for(set, Some(loads), amount.into());
+    let mut rest = amount;
+    for (&server, share) in set.iter().zip(shares) {
+        let load = &mut loads[server.index()];
+        *share = paces.cap(server, level).saturating_sub(*load).min(rest);
+        *load += *share;
+        rest -= *share;
+    }
+}
+
 /// The servers that hold a replica of anything.
 fn active_servers(replicas: Replicas<'_>, loads: &[u64]) -> Vec<ServerId> {
     let mut active: Vec<bool> = loads.iter().map(|&load| load > 0).collect();
@@ -267,13 +353,4 @@ fn active_servers(replicas: Replicas<'_>, loads: &[u64]) -> Vec<ServerId> {
         replicas.flat().iter().for_each(|s| active[s.index()] = true);
     }
     (0..).map(ServerId).zip(active).filter_map(|(s, is)| is.then_some(s)).collect()
-}
-
-/// The load of each server if all were equal: no maximum is lower.
-fn average(total: u64, active: &[ServerId]) -> u64 {
-    total.div_ceil(active.len().max(1) as u64)
-}
-
-fn max(loads: &[u64]) -> u64 {
-    loads.iter().copied().max().unwrap_or(0)
 }

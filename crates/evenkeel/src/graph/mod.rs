@@ -2,8 +2,11 @@
 
 mod arcs;
 pub(crate) mod balance;
+pub(crate) mod clock;
 pub(crate) mod colouring;
 pub(crate) mod greedy;
 pub(crate) mod groups;
+mod idle;
 pub(crate) mod level;
 pub(crate) mod open_shop;
+pub(crate) mod pace;

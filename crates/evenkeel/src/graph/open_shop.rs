@@ -6,13 +6,23 @@
 //! exists, an alternating path puts each of them to work: it ends at an idle node or takes over from a node
 //! that is not tight. Whatever is not tight runs when it finds an idle partner, so little time
 //! is idled away and few transfers are interrupted. The textbook's padding to a balanced matrix is not needed.
+//!
+//! A column may be *released* only later. Then a matching that covers all tight nodes may not exist, and the attempt
+//! fails; it succeeds whenever release + max(row, column) is within the length for every cell: a row is then never
+//! tight while one of its columns is not yet released.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
+use super::idle::IdlePartners;
+
 const NONE: u32 = u32::MAX;
-/// How many of its cells a node tries in search of an idle partner before it waits or looks for a path.
-const PROBES: usize = 32;
+/// Stands for the job of a column that is not yet released.
+const BUSY: u32 = u32::MAX - 1;
+/// How many of its cells a node that may wait tries in search of an idle partner.
+const PROBES: u32 = 32;
+/// The same during a search for a path.
+const GLANCES: u32 = 32;
 
 /// An amount to be moved between a row and a column, at most one at a time of each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,31 +35,48 @@ pub(crate) struct Cell {
     pub amount: u64,
 }
 
-/// Schedules all cells within `length`, which no row and no column may exceed.
+/// What is to be scheduled.
+#[derive(Clone, Debug)]
+pub(crate) struct Matrix {
+    /// What is to be moved.
+    pub cells: Vec<Cell>,
+    /// The number of rows.
+    pub n_rows: usize,
+    /// When each column can begin.
+    pub releases: Vec<u64>,
+}
+
+impl Matrix {
+    /// The sums of the rows, then of the columns.
+    fn sums(&self) -> Vec<u64> {
+        let mut sums = vec![0; self.n_rows + self.releases.len()];
+        for cell in &self.cells {
+            sums[cell.row as usize] += cell.amount;
+            sums[self.n_rows + cell.column as usize] += cell.amount;
+        }
+        sums
+    }
+
+    /// No schedule is shorter than this, and some schedule is no longer than that.
+    pub(crate) fn range(&self) -> (u64, u64) {
+        let sums = self.sums();
+        let (rows, columns) = sums.split_at(self.n_rows);
+        let column_ends =
+            columns.iter().zip(&self.releases).filter(|(sum, _)| **sum > 0).map(|(sum, r)| sum + r);
+        let least = rows.iter().copied().chain(column_ends).max().unwrap_or(0);
+        let guaranteed = self.cells.iter().map(|cell| {
+            let (row, column) = (cell.row as usize, cell.column as usize);
+            self.releases[column] + rows[row].max(columns[column])
+        });
+        (least, guaranteed.max().unwrap_or(0).max(least))
+    }
+}
+
+/// Schedules all cells within `length`, which no row and no column may exceed; tells whether it could.
 ///
 /// Calls `emit(cell, start, amount)` for each uninterrupted run, for each cell in order of time.
-pub(crate) fn schedule(
-    cells: Vec<Cell>,
-    n_rows: usize,
-    n_columns: usize,
-    length: u64,
-    emit: impl FnMut(usize, u64, u64),
-) {
-    Shop::new(cells, n_rows, n_columns, length, emit).run();
-}
-
-/// The least possible length: the fullest row or column.
-pub(crate) fn length(cells: &[Cell], n_rows: usize, n_columns: usize) -> u64 {
-    node_sums(cells, n_rows, n_columns).into_iter().max().unwrap_or(0)
-}
-
-fn node_sums(cells: &[Cell], n_rows: usize, n_columns: usize) -> Vec<u64> {
-    let mut sums = vec![0; n_rows + n_columns];
-    for cell in cells {
-        sums[cell.row as usize] += cell.amount;
-        sums[n_rows + cell.column as usize] += cell.amount;
-    }
-    sums
+pub(crate) fn schedule(matrix: &Matrix, length: u64, emit: impl FnMut(usize, u64, u64)) -> bool {
+    Shop::new(matrix, length, emit).run()
 }
 
 struct Job {
@@ -62,12 +89,21 @@ struct Job {
     places: [u32; 2],
 }
 
+/// A job as one of its nodes sees it.
+#[derive(Clone, Copy)]
+struct Link {
+    job: u32,
+    partner: u32,
+}
+
 struct Node {
     /// How long it may still be idle, as of the last start.
     slack: u64,
     idle_since: u64,
     running: u32,
-    /// Its list of unfinished jobs in `Shop::jobs_of`.
+    /// The other node of the job that runs.
+    mate: u32,
+    /// Its list of unfinished jobs in `Shop::links`.
     first: u32,
     n_jobs: u32,
     /// Where the next search for an idle partner begins.
@@ -79,7 +115,9 @@ struct Node {
 struct Shop<E> {
     jobs: Vec<Job>,
     nodes: Vec<Node>,
-    jobs_of: Vec<u32>,
+    links: Vec<Link>,
+    /// Knows idle partners at a glance, if there are many jobs for each node.
+    partners: Option<IdlePartners>,
     emit: E,
     now: u64,
     /// Times at which a job may be done (ids below the number of jobs) or an idle node become tight.
@@ -101,14 +139,19 @@ struct Visit {
 }
 
 impl<E: FnMut(usize, u64, u64)> Shop<E> {
-    fn new(cells: Vec<Cell>, n_rows: usize, n_columns: usize, length: u64, emit: E) -> Self {
-        let sums = node_sums(&cells, n_rows, n_columns);
+    fn new(matrix: &Matrix, length: u64, emit: E) -> Self {
+        let sums = matrix.sums();
+        let Matrix { cells, n_rows, releases } = matrix;
+        let releases = std::iter::repeat_n(0, *n_rows).chain(releases.iter().copied());
         let mut nodes: Vec<Node> = sums
             .iter()
-            .map(|&sum| Node {
-                slack: length - sum,
-                idle_since: 0,
-                running: NONE,
+            .zip(releases)
+            .map(|(&sum, release)| Node {
+                // A column without work may be released after the end.
+                slack: (length - sum).saturating_sub(release),
+                idle_since: release,
+                running: if release > 0 { BUSY } else { NONE },
+                mate: NONE,
                 first: 0,
                 n_jobs: 0,
                 cursor: 0,
@@ -116,9 +159,9 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
             })
             .collect();
         let mut jobs: Vec<Job> = cells
-            .into_iter()
+            .iter()
             .map(|cell| Job {
-                nodes: [cell.row, n_rows as u32 + cell.column],
+                nodes: [cell.row, *n_rows as u32 + cell.column],
                 left: cell.amount,
                 since: 0,
                 places: [0; 2],
@@ -130,54 +173,60 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         for node in &mut nodes {
             (node.first, node.n_jobs, total) = (total, 0, total + node.n_jobs);
         }
-        let mut jobs_of = vec![NONE; total as usize];
+        let mut links = vec![Link { job: NONE, partner: NONE }; total as usize];
         for (id, job) in (0..).zip(&mut jobs).filter(|(_, job)| job.left > 0) {
-            for (node, place) in job.nodes.iter().zip(&mut job.places) {
-                let node = &mut nodes[*node as usize];
+            let [row, column] = job.nodes;
+            for ((node, partner), place) in [(row, column), (column, row)].into_iter().zip(&mut job.places) {
+                let node = &mut nodes[node as usize];
                 *place = node.n_jobs;
-                jobs_of[(node.first + node.n_jobs) as usize] = id;
+                links[(node.first + node.n_jobs) as usize] = Link { job: id, partner };
                 node.n_jobs += 1;
             }
         }
+        let mut partners = IdlePartners::new(*n_rows, nodes.len() - n_rows, jobs.iter().map(|job| job.nodes));
+        if let Some(partners) = &mut partners {
+            let is_idle = (0..).zip(nodes.iter().map(|node| node.running == NONE));
+            is_idle.for_each(|(node, is_idle)| partners.set_idle(node, is_idle));
+            jobs.iter().filter(|job| job.left == 0).for_each(|job| partners.forget(job.nodes));
+        }
         let ready = (0..nodes.len() as u32).collect();
         let seen = vec![0; nodes.len()];
-        Self {
-            jobs,
-            nodes,
-            jobs_of,
-            emit,
-            now: 0,
-            events: BinaryHeap::new(),
-            ready,
-            seen,
-            search: 0,
-            queue: Vec::new(),
-        }
+        let late = (0..).zip(&nodes).filter(|(_, node)| node.running == BUSY && node.n_jobs > 0);
+        let released = late.map(|(id, node)| Reverse((node.idle_since, jobs.len() as u32 + id)));
+        let events: BinaryHeap<_> = released.collect();
+        Self { jobs, nodes, links, partners, emit, now: 0, events, ready, seen, search: 0, queue: Vec::new() }
     }
 
-    fn run(&mut self) {
+    fn run(&mut self) -> bool {
         loop {
-            self.put_to_work();
+            if !self.put_to_work() {
+                return false;
+            }
             if !self.advance() {
-                return;
+                return true;
             }
         }
     }
 
-    /// Starts what must and what can run now.
-    fn put_to_work(&mut self) {
+    /// Starts what must and what can run now; false if not all that must can.
+    fn put_to_work(&mut self) -> bool {
         let tight: Vec<u32> =
             self.ready.iter().copied().filter(|&v| self.waits(v) && self.is_tight(v)).collect();
         for node in tight {
-            if self.waits(node) && !self.start_with_idle(node) {
-                self.start_by_path(node);
+            if !self.waits(node) {
+                continue;
+            }
+            if !self.start_with_idle(node, u32::MAX) && !self.start_by_path(node) {
+                return false;
             }
         }
         // Nodes from which a tight one took over have joined `ready` meanwhile.
-        let ready = std::mem::take(&mut self.ready);
+        let mut ready = std::mem::take(&mut self.ready);
+        // Who may idle least comes first.
+        ready.sort_by_key(|&node| self.tight_at(node));
         for &node in &ready {
             if self.waits(node) {
-                self.start_with_idle(node);
+                self.start_with_idle(node, PROBES);
             }
         }
         for &node in &ready {
@@ -187,6 +236,7 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         }
         self.ready = ready;
         self.ready.clear();
+        true
     }
 
     /// Goes to the next time at which something happens; false when all is done.
@@ -209,7 +259,12 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
             } else {
                 let node = id - self.jobs.len() as u32;
                 self.nodes[node as usize].has_alarm = false;
-                if self.waits(node) && self.tight_at(node) == time {
+                if self.nodes[node as usize].running == BUSY {
+                    self.nodes[node as usize].running = NONE;
+                    self.set_idle(node, true);
+                    self.now = time;
+                    self.ready.push(node);
+                } else if self.waits(node) && self.tight_at(node) == time {
                     self.now = time;
                     self.ready.push(node);
                 } else if self.waits(node) {
@@ -250,25 +305,34 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         if row == node { column } else { row }
     }
 
-    /// Starts a job of `node` whose other node is idle, if a few tries find one.
-    fn start_with_idle(&mut self, node: u32) -> bool {
+    /// Starts a job of `node` whose other node is idle, if so many tries find one.
+    fn start_with_idle(&mut self, node: u32, probes: u32) -> bool {
+        let found = self.find_idle(node, probes);
+        found.inspect(|&job| self.start(job)).is_some()
+    }
+
+    /// A job of `node` whose other node is idle, if so many tries find one.
+    fn find_idle(&mut self, node: u32, probes: u32) -> Option<u32> {
+        if let Some(partners) = &self.partners {
+            return partners.find(node);
+        }
         let Node { first, n_jobs, cursor, .. } = self.nodes[node as usize];
         let mut k = if cursor < n_jobs { cursor } else { 0 };
-        for _ in 0..PROBES.min(n_jobs as usize) {
-            let job = self.jobs_of[(first + k) as usize];
+        let mut found = None;
+        for _ in 0..probes.min(n_jobs) {
+            let Link { job, partner } = self.links[(first + k) as usize];
             k = if k + 1 < n_jobs { k + 1 } else { 0 };
-            if self.nodes[self.partner(job, node) as usize].running == NONE {
-                self.nodes[node as usize].cursor = k;
-                self.start(job);
-                return true;
+            if self.nodes[partner as usize].running == NONE {
+                found = Some(job);
+                break;
             }
         }
         self.nodes[node as usize].cursor = k;
-        false
+        found
     }
 
-    /// Puts the tight node `source` to work along a shortest alternating path.
-    fn start_by_path(&mut self, source: u32) {
+    /// Puts the tight node `source` to work along a shortest alternating path, if there is one.
+    fn start_by_path(&mut self, source: u32) -> bool {
         self.search += 1;
         self.queue.clear();
         self.queue.push(Visit { node: source, job: NONE, parent: NONE });
@@ -277,27 +341,37 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
             let Visit { node, .. } = self.queue[head];
             let Node { first, n_jobs, running, .. } = self.nodes[node as usize];
             for k in first..first + n_jobs {
-                let job = self.jobs_of[k as usize];
-                let partner = self.partner(job, node);
+                let Link { job, partner } = self.links[k as usize];
                 if job == running || self.seen[partner as usize] == self.search {
                     continue;
                 }
                 self.seen[partner as usize] = self.search;
                 let taken = self.nodes[partner as usize].running;
+                if taken == BUSY {
+                    continue;
+                }
                 let visit = Visit { node: NONE, job, parent: head as u32 };
                 if taken == NONE {
-                    return self.switch(visit);
+                    self.switch(visit);
+                    return true;
                 }
-                let rival = self.partner(taken, partner);
+                let rival = self.nodes[partner as usize].mate;
                 if !self.is_tight(rival) {
                     self.ready.push(rival);
-                    return self.switch(visit);
+                    self.switch(visit);
+                    return true;
                 }
+                let parent = self.queue.len() as u32;
                 self.queue.push(Visit { node: rival, ..visit });
+                // A glance ahead mostly saves the search.
+                if let Some(job) = self.find_idle(rival, GLANCES) {
+                    self.switch(Visit { node: NONE, job, parent });
+                    return true;
+                }
             }
             head += 1;
         }
-        unreachable!("some matching covers all tight nodes");
+        false
     }
 
     /// Starts the jobs on the path that ends with `last`, each in place of the one that its partner runs.
@@ -322,12 +396,14 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
     fn start(&mut self, id: u32) {
         let job = &mut self.jobs[id as usize];
         job.since = self.now;
-        for node in job.nodes {
+        let [row, column] = job.nodes;
+        self.events.push(Reverse((self.now + job.left, id)));
+        for (node, mate) in [(row, column), (column, row)] {
+            self.set_idle(node, false);
             let node = &mut self.nodes[node as usize];
             node.slack -= self.now - node.idle_since;
-            node.running = id;
+            (node.running, node.mate) = (id, mate);
         }
-        self.events.push(Reverse((self.now + job.left, id)));
     }
 
     fn pause(&mut self, id: u32) {
@@ -339,6 +415,7 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         job.left -= amount;
         let (nodes, done) = (job.nodes, job.left == 0);
         for node in nodes {
+            self.set_idle(node, true);
             let node = &mut self.nodes[node as usize];
             node.running = NONE;
             node.idle_since = self.now;
@@ -348,15 +425,24 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         }
     }
 
+    fn set_idle(&mut self, node: u32, is_idle: bool) {
+        if let Some(partners) = &mut self.partners {
+            partners.set_idle(node, is_idle);
+        }
+    }
+
     /// Takes a finished job off the lists of its nodes.
     fn forget(&mut self, id: u32) {
+        if let Some(partners) = &mut self.partners {
+            partners.forget(self.jobs[id as usize].nodes);
+        }
         for side in 0..2 {
             let Job { nodes, places, .. } = self.jobs[id as usize];
             let node = &mut self.nodes[nodes[side] as usize];
             node.n_jobs -= 1;
-            let last = self.jobs_of[(node.first + node.n_jobs) as usize];
-            self.jobs_of[(node.first + places[side]) as usize] = last;
-            self.jobs[last as usize].places[side] = places[side];
+            let last = self.links[(node.first + node.n_jobs) as usize];
+            self.links[(node.first + places[side]) as usize] = last;
+            self.jobs[last.job as usize].places[side] = places[side];
         }
     }
 }
@@ -368,14 +454,23 @@ mod tests {
 
     /// Schedules, and checks that nothing overlaps, all is moved, and the length is the least possible.
     fn check(cells: &[Cell], n_rows: usize, n_columns: usize) -> usize {
-        let length = length(cells, n_rows, n_columns);
+        let matrix = Matrix { cells: cells.to_vec(), n_rows, releases: vec![0; n_columns] };
+        let (length, guaranteed) = matrix.range();
+        assert_eq!(length, guaranteed);
+        check_within(&matrix, length)
+    }
+
+    fn check_within(matrix: &Matrix, length: u64) -> usize {
+        let cells = &matrix.cells;
         let mut moved = vec![0; cells.len()];
         let mut runs = Vec::new();
-        schedule(cells.to_vec(), n_rows, n_columns, length, |cell, start, amount| {
+        let done = schedule(matrix, length, |cell, start, amount| {
             moved[cell] += amount;
+            assert!(start >= matrix.releases[cells[cell].column as usize]);
             runs.push((0, cells[cell].row, start, start + amount));
             runs.push((1, cells[cell].column, start, start + amount));
         });
+        assert!(done);
         let wanted: Vec<u64> = cells.iter().map(|c| c.amount).collect();
         assert_eq!(moved, wanted);
         assert!(runs.iter().all(|r| r.3 <= length));

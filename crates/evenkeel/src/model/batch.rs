@@ -1,7 +1,7 @@
 //! A batch: who wants how much of what, and which servers hold a copy.
 
 use super::names::{NameTable, checked, shown};
-use super::{ClientId, ServerId};
+use super::{ClientId, MAX_SLOTS, ServerId};
 
 /// The most requests a batch may have.
 pub const MAX_REQUESTS: usize = 1 << 30;
@@ -30,6 +30,19 @@ pub enum ModelError {
     TooManyRequests,
     #[error("more than {MAX_REPLICAS} replicas in all; split the batch")]
     TooManyReplicas,
+    #[error("at these speeds times would not fit in 64 bits; use larger blocks or higher speeds")]
+    TooSlow,
+    #[error("the servers or clients described are not those of the batch; describe each of them once")]
+    OtherCluster,
+    #[error("more than {MAX_SLOTS} slots at a node, or many more in all than requests; write fewer")]
+    TooManySlots,
+    #[error("a server, a client or all together may do nothing at once; allow at least 1 transfer")]
+    NothingAtOnce,
+    #[error(
+        "a limit on concurrent transfers cannot be combined with backlogs or with servers of different speeds; \
+         leave out one of them"
+    )]
+    LimitOnUnequal,
 }
 
 /// The replica sets of a batch (or of groups of requests), flat.
@@ -180,6 +193,44 @@ impl Batch {
         ])
     }
 
+    /// The batch after some blocks got one more copy each.
+    ///
+    /// Blocks of one request that are copied to different servers, or not at all, become requests of their own, behind
+    /// all others.
+    pub(crate) fn with_copies(&self, copies: &[ExtraCopy]) -> Self {
+        let mut copies: Vec<ExtraCopy> = copies.to_vec();
+        copies.sort_unstable_by_key(|copy| (copy.request, copy.to, copy.blocks));
+        let mut batch = Self { replicas: Vec::new(), replica_ends: Vec::new(), width: None, ..self.clone() };
+        let mut split_off: Vec<ExtraCopy> = Vec::new();
+        let mut next = copies.iter().copied().peekable();
+        for (i, set) in self.replicas().iter().enumerate() {
+            batch.replicas.extend_from_slice(set);
+            let mut left = self.blocks(i);
+            while let Some(copy) = next.next_if(|copy| copy.request as usize == i) {
+                if copy.blocks == self.blocks(i) && !set.contains(&copy.to) {
+                    batch.replicas.push(copy.to);
+                } else {
+                    let blocks = copy.blocks.min(left);
+                    left -= blocks;
+                    split_off.push(ExtraCopy { blocks, ..copy });
+                }
+            }
+            if left < self.blocks(i) {
+                batch.blocks[i] = left;
+            }
+            batch.replica_ends.push(batch.replicas.len() as u32);
+        }
+        for ExtraCopy { request, to, blocks, .. } in split_off {
+            let set = self.replicas().of(request as usize);
+            batch.client_of.push(self.client(request as usize));
+            batch.replicas.extend_from_slice(set);
+            batch.replicas.extend((!set.contains(&to)).then_some(to));
+            batch.replica_ends.push(batch.replicas.len() as u32);
+            batch.blocks.push(blocks);
+        }
+        batch
+    }
+
     /// The blocks that each client asks for.
     pub fn client_blocks(&self) -> Vec<u64> {
         let mut blocks = vec![0; self.n_clients()];
@@ -188,6 +239,19 @@ impl Batch {
         }
         blocks
     }
+}
+
+/// One more copy of some blocks of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtraCopy {
+    /// The request's row in the batch.
+    pub request: u32,
+    /// A server that holds the data and has too much to do.
+    pub from: ServerId,
+    /// The server that gets the copy.
+    pub to: ServerId,
+    /// How many of its blocks.
+    pub blocks: u64,
 }
 
 /// Builds a [`Batch`] request by request, refusing what is not valid.

@@ -5,14 +5,17 @@
 //! [`BatchBuilder::finish`] is valid, so that no room has to check it again.
 
 mod batch;
+mod cluster;
 mod names;
+mod number;
 mod plan;
-mod server;
 
-pub use batch::{Batch, BatchBuilder, MAX_REPLICAS, MAX_REQUESTS, ModelError, Replicas};
+pub use batch::{Batch, BatchBuilder, ExtraCopy, MAX_REPLICAS, MAX_REQUESTS, ModelError, Replicas};
+pub use cluster::{Client, Cluster, MAX_SLOTS, Server, Speed};
 pub use names::{NameTable, shown};
+pub(crate) use number::gcd;
+pub use number::{Fixed, Ratio};
 pub use plan::{Choice, Part, Schedule, Transfer};
-pub use server::{Client, Server, Speed};
 
 /// Index of a client in its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

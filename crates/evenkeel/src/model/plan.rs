@@ -1,7 +1,7 @@
 //! The answers: which replica serves how much of each request, and when.
 
 use super::batch::fold;
-use super::{Batch, ServerId};
+use super::{Batch, Cluster, Fixed, Ratio, Server, ServerId};
 
 /// Some blocks of one request, served by one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -39,6 +39,23 @@ impl Choice {
             loads[part.server.index()] += part.blocks;
         }
         loads
+    }
+
+    /// When each server is done, working without a break: its backlog, then its blocks; 0 if it serves nothing.
+    pub fn done(&self, batch: &Batch, cluster: &Cluster) -> Vec<Ratio> {
+        let done = |(load, server): (u64, &Server)| {
+            if load == 0 {
+                return Ratio::ZERO;
+            }
+            let last = u128::from(server.busy()) + u128::from(load.div_ceil(server.slots.into()));
+            Ratio::new(last * 1_000_000, server.speed.millionths())
+        };
+        self.loads(batch).into_iter().zip(cluster.servers()).map(done).collect()
+    }
+
+    /// When the last server is done.
+    pub fn last_done(&self, batch: &Batch, cluster: &Cluster) -> Ratio {
+        self.done(batch, cluster).into_iter().max().unwrap_or(Ratio::ZERO)
     }
 }
 
@@ -83,18 +100,20 @@ pub struct Transfer {
     pub request: u32,
     /// The server that sends.
     pub server: ServerId,
-    /// The slot in which it begins.
-    pub start: u64,
-    /// Its blocks, one a slot.
-    pub blocks: u64,
+    /// When it begins: a slot, or a time where servers are not all of speed 1.
+    pub start: Fixed,
+    /// Its blocks; not whole if it is interrupted within one, as it may be where speeds differ.
+    pub blocks: Fixed,
 }
 
 impl Transfer {
     /// A number that tells this plan from others, the same on every machine.
     pub fn fingerprint(transfers: impl IntoIterator<Item = Transfer>) -> u64 {
-        let rows = transfers
-            .into_iter()
-            .map(|t| fold([u64::from(t.request) << 32 | u64::from(t.server.0), t.start, t.blocks]));
+        // Whole numbers stand for themselves.
+        let hash = |n: Fixed| n.floor() ^ ((n.nanos() % 1_000_000_000) as u64).rotate_right(32);
+        let rows = transfers.into_iter().map(|t| {
+            fold([u64::from(t.request) << 32 | u64::from(t.server.0), hash(t.start), hash(t.blocks)])
+        });
         fold(rows)
     }
 }
@@ -104,6 +123,6 @@ impl Transfer {
 pub struct Schedule {
     /// The transfers by request, then start.
     pub transfers: Vec<Transfer>,
-    /// The slot after the last one used.
-    pub length: u64,
+    /// When the last one has ended.
+    pub length: Ratio,
 }

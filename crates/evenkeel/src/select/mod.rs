@@ -2,9 +2,11 @@
 //!
 //! Each policy is a file of its own; [`optimal`] is the one that comes with a proof.
 
+mod ease;
 pub mod first;
 pub mod optimal;
 pub mod random;
+pub mod whole;
 
 /// What an optimal selection is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

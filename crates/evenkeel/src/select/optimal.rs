@@ -1,47 +1,88 @@
 //! `optimal` (also `ap`): the replica choice that no other beats, with the proof.
 //!
 //! Paper 000 §1 names augmenting paths for the least maximum degree and gives no listing. Here: greedy,
-//! Newton steps on the load level, blocking flow between servers (`graph::level`). Two deviations from the paper.
+//! Newton steps on the load level, blocking flow between servers (`graph::level`). Deviations from the paper.
 //! Replicas are chosen per request, not per datum: if all readers of a datum had to share a copy, the
-//! problem would be NP-hard and augmenting paths would not solve it. And the length of a schedule is the larger of
-//! the server and the client degree, so with [`Goal::Length`] the loads only have to go down to the latter.
+//! problem would be NP-hard and augmenting paths would not solve it. The length of a schedule is the larger of
+//! the server and the client degree, so with [`Goal::Length`] the loads only have to go down to the latter. And servers
+//! may have speeds, slots and backlogs of their own, which the paper does not know.
 
 use super::Goal;
-use crate::bound::{Bound, Proof, busiest_client};
-use crate::graph::level::{Aim, Items, Placed, level};
-use crate::model::{Batch, Choice, Part, ServerId};
+use super::ease::{ease, fastest};
+use crate::bound::{Bound, Proof, beside_servers};
+use crate::graph::level::{Aim, Items, Levelled, Placed, level};
+use crate::graph::pace::{Level, Paces, time};
+use crate::model::{Batch, Choice, Cluster, Part, ServerId};
 
 /// The optimal choice for `goal`, and the proof that it is.
 ///
-/// The bound is on the schedule's length with [`Goal::Length`], else on the largest server load. It is always
-/// reached. Requests are split between replicas, at block boundaries, where that helps.
-pub fn select(batch: &Batch, goal: Goal) -> (Choice, Bound) {
-    let items = Items {
-        replicas: batch.replicas(),
-        sizes: batch.sizes(),
-        total: batch.total_blocks(),
-        n_servers: batch.n_servers(),
+/// The bound is on the schedule's length with [`Goal::Length`], else on when the last server is done; that is always
+/// reached. A length is reached where servers have one speed and no backlog. Requests are split between replicas, at
+/// block boundaries, where that helps.
+pub fn select(batch: &Batch, cluster: &Cluster, goal: Goal) -> (Choice, Bound) {
+    let paces = Paces::new(cluster);
+    let beside = beside(batch, cluster, goal);
+    let is_even = cluster.common_speed().is_some() && !cluster.has_backlogs();
+    let for_clients = goal == Goal::Length && !is_even;
+    if for_clients
+        && let Some((level, proof)) = &beside
+        && let Some(choice) = fastest(batch, cluster, &paces, *level)
+    {
+        return (choice, Bound { value: time(*level), proof: proof.clone() });
+    }
+    let Levelled { placed, level, proof: servers } = level(items(batch, &paces), aim(goal, beside.as_ref()));
+    let proof = proof(servers, beside);
+    let choice = match for_clients {
+        true => ease(batch, cluster, &paces, level, placed),
+        false => to_choice(batch, placed),
     };
-    let busiest = if goal == Goal::Length { busiest_client(batch) } else { None };
-    let aim = match goal {
-        Goal::Length | Goal::MaxLoad => Aim::MaxDownTo(busiest.map_or(0, |(_, blocks)| blocks)),
+    (choice, Bound { value: time(level), proof })
+}
+
+/// The bound alone, with its proof.
+pub fn bound(batch: &Batch, cluster: &Cluster, goal: Goal) -> Bound {
+    let (level, proof) = bound_level(batch, cluster, goal);
+    Bound { value: time(level), proof }
+}
+
+/// The same as a level.
+pub(crate) fn bound_level(batch: &Batch, cluster: &Cluster, goal: Goal) -> (Level, Proof) {
+    let paces = Paces::new(cluster);
+    let beside = beside(batch, cluster, goal);
+    let levelled = level(items(batch, &paces), aim(goal, beside.as_ref()));
+    (levelled.level, proof(levelled.proof, beside))
+}
+
+/// What bounds the goal whatever servers serve.
+fn beside(batch: &Batch, cluster: &Cluster, goal: Goal) -> Option<(Level, Proof)> {
+    if goal == Goal::Length { beside_servers(batch, cluster) } else { None }
+}
+
+fn aim(goal: Goal, beside: Option<&(Level, Proof)>) -> Aim {
+    match goal {
+        Goal::Length | Goal::MaxLoad => Aim::MaxDownTo(beside.map_or(Level::ZERO, |(level, _)| *level)),
         Goal::Mean => Aim::AllNorms,
-    };
-    let levelled = level(items, aim);
-    let proof = match (levelled.proof, busiest) {
-        (Some(servers), _) => Proof::Servers(servers),
-        (None, Some((client, _))) => Proof::Client(client),
+    }
+}
+
+fn proof(servers: Option<Vec<ServerId>>, beside: Option<(Level, Proof)>) -> Proof {
+    match (servers, beside) {
+        (Some(mut servers), _) => {
+            servers.sort_unstable();
+            Proof::Servers(servers)
+        }
+        (None, Some((_, proof))) => proof,
         (None, None) => Proof::Servers(Vec::new()),
-    };
-    (to_choice(batch, levelled.placed), Bound { value: levelled.level, proof })
+    }
 }
 
-/// The lower bound on the length of any schedule, with its proof.
-pub fn length_bound(batch: &Batch) -> Bound {
-    select(batch, Goal::Length).1
+/// The requests as items to be placed.
+pub(crate) fn items<'a>(batch: &'a Batch, paces: &'a Paces) -> Items<'a> {
+    Items { replicas: batch.replicas(), sizes: batch.sizes(), total: batch.total_blocks(), paces }
 }
 
-fn to_choice(batch: &Batch, placed: Placed) -> Choice {
+/// How items were placed as a choice of replicas.
+pub(crate) fn to_choice(batch: &Batch, placed: Placed) -> Choice {
     let shares = match placed {
         Placed::Whole(servers) => return Choice { servers, split_off: Vec::new() },
         Placed::Divided(shares) => shares,

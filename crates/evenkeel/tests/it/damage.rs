@@ -5,19 +5,20 @@ use std::collections::BTreeSet;
 
 use evenkeel::bound::{Bound, Proof};
 use evenkeel::check::{self, Fault, Subject};
-use evenkeel::model::{Batch, BatchBuilder, ClientId, ServerId, Transfer};
+use evenkeel::model::{Batch, BatchBuilder, ClientId, Cluster, Fixed, Ratio, ServerId, Transfer};
 use evenkeel::order::colour::order;
 use evenkeel::select::{Goal, first, optimal};
 use proptest::prelude::*;
 
-use crate::support::{Case, Request, cases, config};
+use crate::support::{Case, Request, cases, config, whole};
 
 /// The rules of a plan, slot by slot: slow, and independent of the checker.
 fn is_valid(case: &Case, rows: &[Transfer]) -> bool {
+    let whole = |n: Fixed| n.whole().expect("only whole numbers are tried here");
     let may_serve = |t: &Transfer| {
         let request = case.requests.get(t.request as usize);
         request.is_some_and(|r| {
-            let is_nothing = t.blocks == 0 && (r.blocks > 0 || t.start > 0);
+            let is_nothing = t.blocks.is_zero() && (r.blocks > 0 || !t.start.is_zero());
             r.replicas.contains(&t.server.index()) && !is_nothing
         })
     };
@@ -26,7 +27,7 @@ fn is_valid(case: &Case, rows: &[Transfer]) -> bool {
         let n_rows = mine().count();
         let may_repeat = request.blocks > 0;
         (n_rows == 1 || n_rows > 1 && may_repeat)
-            && mine().map(|t| u128::from(t.blocks)).sum::<u128>() == request.blocks.into()
+            && mine().map(|t| u128::from(whole(t.blocks))).sum::<u128>() == request.blocks.into()
     };
     if !rows.iter().all(may_serve) || !case.requests.iter().enumerate().all(is_served) {
         return false;
@@ -35,8 +36,9 @@ fn is_valid(case: &Case, rows: &[Transfer]) -> bool {
     let mut busy = BTreeSet::new();
     rows.iter().all(|t| {
         let client = case.requests[t.request as usize].client;
-        t.start.checked_add(t.blocks).is_some_and(|end| {
-            (t.start..end)
+        let start = whole(t.start);
+        start.checked_add(whole(t.blocks)).is_some_and(|end| {
+            (start..end)
                 .all(|slot| busy.insert((0, client, slot)) && busy.insert((1, t.server.index(), slot)))
         })
     })
@@ -44,7 +46,7 @@ fn is_valid(case: &Case, rows: &[Transfer]) -> bool {
 
 /// The plan with one row damaged in one field, in many ways; and with a row dropped or doubled.
 fn damaged(case: &Case, rows: &[Transfer]) -> Vec<Vec<Transfer>> {
-    let end = rows.iter().map(|t| t.start + t.blocks).max().unwrap_or(0);
+    let end = rows.iter().map(|t| t.start.floor() + t.blocks.floor()).max().unwrap_or(0);
     let mut plans = Vec::new();
     for (k, &row) in rows.iter().enumerate() {
         let requests = (0..=case.requests.len() as u32).chain([u32::MAX]);
@@ -53,8 +55,8 @@ fn damaged(case: &Case, rows: &[Transfer]) -> Vec<Vec<Transfer>> {
         let wrong_rows = requests
             .map(|request| Transfer { request, ..row })
             .chain(servers.map(|server| Transfer { server, ..row }))
-            .chain(amounts().map(|start| Transfer { start, ..row }))
-            .chain(amounts().map(|blocks| Transfer { blocks, ..row }));
+            .chain(amounts().map(|start| Transfer { start: start.into(), ..row }))
+            .chain(amounts().map(|blocks| Transfer { blocks: blocks.into(), ..row }));
         plans.extend(wrong_rows.filter(|&wrong| wrong != row).map(|wrong| {
             let mut plan = rows.to_vec();
             plan[k] = wrong;
@@ -68,13 +70,20 @@ fn damaged(case: &Case, rows: &[Transfer]) -> Vec<Vec<Transfer>> {
 
 /// Asserts that the checker accepts the plan exactly if it is valid, which it returns.
 fn judge(case: &Case, batch: &Batch, rows: &[Transfer]) -> bool {
-    let is_accepted = check::plan(batch, rows, true).is_ok();
+    let passes =
+        |rows: &[Transfer], ordered| check::plan(batch, &Cluster::equal(batch), rows, ordered).is_ok();
+    let is_accepted = passes(rows, true);
     assert_eq!(is_accepted, is_valid(case, rows), "{rows:?}");
-    let without_order: Vec<Transfer> = rows.iter().map(|&t| Transfer { start: 0, ..t }).collect();
-    assert!(!is_accepted || check::plan(batch, &without_order, false).is_ok(), "{rows:?}");
-    let has_order = rows.iter().any(|t| t.start > 0);
-    assert!(!has_order || check::plan(batch, rows, false).is_err(), "{rows:?}");
+    let without_order: Vec<Transfer> = rows.iter().map(|&t| Transfer { start: Fixed::ZERO, ..t }).collect();
+    assert!(!is_accepted || passes(&without_order, false), "{rows:?}");
+    let has_order = rows.iter().any(|t| !t.start.is_zero());
+    assert!(!has_order || !passes(rows, false), "{rows:?}");
     is_accepted
+}
+
+/// That a client has to receive all its blocks.
+fn client_proof(client: u32) -> Proof {
+    Proof::Client { client: ClientId(client), waits_for: None }
 }
 
 proptest! {
@@ -83,8 +92,9 @@ proptest! {
     #[test]
     fn damaged_plans_are_rejected_or_told_apart(case in cases()) {
         let batch = case.batch();
-        for choice in [optimal::select(&batch, Goal::Length).0, first::select(&batch)] {
-            let rows = order(&batch, &choice).transfers;
+        let cluster = Cluster::equal(&batch);
+        for choice in [optimal::select(&batch, &cluster, Goal::Length).0, first::select(&batch)] {
+            let rows = order(&batch, &cluster, &choice).transfers;
             prop_assert!(judge(&case, &batch, &rows));
             let fingerprint = Transfer::fingerprint(rows.iter().copied());
             for plan in damaged(&case, &rows) {
@@ -120,28 +130,29 @@ proptest! {
     #[test]
     fn damaged_proofs_are_rejected(case in cases()) {
         let batch = case.batch();
+        let cluster = Cluster::equal(&batch);
         for (goal, subject) in [
             (Goal::Length, Subject::Length),
             (Goal::MaxLoad, Subject::MaxLoad),
             (Goal::Mean, Subject::MaxLoad),
         ] {
-            let (_, bound) = optimal::select(&batch, goal);
-            let is_accepted = |value, proof: &Proof| {
-                check::bound(&batch, &Bound { value, proof: proof.clone() }, subject).is_ok()
+            let (_, bound) = optimal::select(&batch, &cluster, goal);
+            let is_accepted = |value: u64, proof: &Proof| {
+                let bound = Bound { value: value.into(), proof: proof.clone() };
+                check::bound(&batch, &cluster, &bound, subject).is_ok()
             };
-            let value = bound.value;
+            let value = whole(bound.value);
             prop_assert!(is_accepted(value, &bound.proof));
             prop_assert!(!is_accepted(value + 1, &bound.proof));
             prop_assert!(!is_accepted(u64::MAX, &bound.proof));
             // Every proof there is, the ones with a server more or less or another client among them.
-            for bits in 0..1_u32 << case.n_servers {
-                let servers: Vec<usize> = (0..case.n_servers).filter(|s| bits >> s & 1 == 1).collect();
+            for servers in case.server_sets() {
                 let proof = Proof::Servers(servers.iter().map(|&s| ServerId(s as u32)).collect());
                 prop_assert_eq!(is_accepted(value, &proof), case.forced_on(&servers) >= value);
             }
             for client in 0..case.n_clients {
                 let is_proof = subject == Subject::Length && case.wanted_by(client) >= value;
-                prop_assert_eq!(is_accepted(value, &Proof::Client(ClientId(client as u32))), is_proof);
+                prop_assert_eq!(is_accepted(value, &client_proof(client as u32)), is_proof);
             }
         }
     }
@@ -149,7 +160,9 @@ proptest! {
     #[test]
     fn proofs_with_wrong_names_are_rejected(case in cases()) {
         let batch = case.batch();
-        let fault = |proof, subject| check::bound(&batch, &Bound { value: 0, proof }, subject);
+        let cluster = Cluster::equal(&batch);
+        let fault =
+            |proof, subject| check::bound(&batch, &cluster, &Bound { value: Ratio::ZERO, proof }, subject);
         let n_servers = case.n_servers as u32;
         let all: Vec<ServerId> = (0..n_servers).map(ServerId).collect();
         for subject in [Subject::Length, Subject::MaxLoad] {
@@ -164,10 +177,14 @@ proptest! {
             }
         }
         for unknown in [case.n_clients as u32, u32::MAX] {
-            let unknown = Proof::Client(ClientId(unknown));
+            let unknown = client_proof(unknown);
             prop_assert_eq!(fault(unknown.clone(), Subject::Length), Err(Fault::UnknownInProof));
-            prop_assert_eq!(fault(unknown, Subject::MaxLoad), Err(Fault::ClientProvesNoLoad));
+            prop_assert_eq!(fault(unknown, Subject::MaxLoad), Err(Fault::ProvesNoLoad));
         }
+        let waits_for_nobody = Proof::Client { client: ClientId(0), waits_for: Some(ServerId(n_servers)) };
+        prop_assert_eq!(fault(waits_for_nobody, Subject::Length), Err(Fault::UnknownInProof));
+        prop_assert_eq!(fault(Proof::Concurrency, Subject::Length), Err(Fault::NoLimit));
+        prop_assert_eq!(fault(Proof::Concurrency, Subject::MaxLoad), Err(Fault::ProvesNoLoad));
     }
 }
 
@@ -175,7 +192,7 @@ proptest! {
 fn nothing() -> (Batch, Transfer) {
     let mut batch = BatchBuilder::new();
     batch.request("c0", 0, &["s0"]).expect("a valid request");
-    (batch.finish(), Transfer { request: 0, server: ServerId(0), start: 0, blocks: 0 })
+    (batch.finish(), Transfer { request: 0, server: ServerId(0), start: Fixed::ZERO, blocks: Fixed::ZERO })
 }
 
 #[test]
@@ -183,7 +200,7 @@ fn a_server_that_the_batch_does_not_have_is_rejected() {
     let (batch, row) = nothing();
     for unknown in [1, u32::MAX] {
         let row = Transfer { server: ServerId(unknown), ..row };
-        assert!(check::plan(&batch, &[row], true).is_err());
+        assert!(check::plan(&batch, &Cluster::equal(&batch), &[row], true).is_err());
     }
 }
 

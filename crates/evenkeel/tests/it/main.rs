@@ -1,7 +1,13 @@
 //! The core tested from outside, in one binary.
 
 mod damage;
+mod damage_unequal;
+mod exact;
+mod explain;
+mod golden_2;
 mod optimal;
 mod paper_000;
 mod support;
 mod tidy;
+mod unequal;
+mod whole;

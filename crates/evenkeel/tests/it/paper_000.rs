@@ -1,29 +1,26 @@
-//! The worked examples of paper 000 and of the open shop behind its order.
-
-use std::collections::BTreeMap;
+//! The worked examples of paper 000.
 
 use evenkeel::check::{self, Fault, Measures, Subject};
-use evenkeel::model::{Batch, BatchBuilder, Choice, ServerId, Transfer};
+use evenkeel::model::{Batch, Choice, Cluster, ServerId, Transfer};
 use evenkeel::order::colour::order;
 use evenkeel::select::{Goal, optimal};
 
-fn batch(requests: &[(&str, u64, &[&str])]) -> Batch {
-    let mut batch = BatchBuilder::new();
-    for (client, blocks, replicas) in requests {
-        batch.request(client, *blocks, replicas).expect("a valid request");
-    }
-    batch.finish()
-}
+use crate::support::{batch, planned, whole};
 
 /// A plan of one-block transfers: the server and the slot of each request.
 fn plan(rows: &[(u32, u64)]) -> Vec<Transfer> {
     let rows = (0..).zip(rows);
-    rows.map(|(request, &(server, start))| Transfer { request, server: ServerId(server), start, blocks: 1 })
-        .collect()
+    rows.map(|(request, &(server, start))| Transfer {
+        request,
+        server: ServerId(server),
+        start: start.into(),
+        blocks: 1.into(),
+    })
+    .collect()
 }
 
 fn length(batch: &Batch, rows: &[(u32, u64)]) -> Result<u64, Fault> {
-    check::plan(batch, &plan(rows), true).map(|measures| measures.length)
+    check::plan(batch, &Cluster::equal(batch), &plan(rows), true).map(|measures| whole(measures.length))
 }
 
 /// Paper 000 §2.1, Fig. 1 (golden G-000.1): the largest degree is 2, so the four transfers take two slots, and
@@ -32,11 +29,9 @@ fn length(batch: &Batch, rows: &[(u32, u64)]) -> Result<u64, Fault> {
 fn g_000_1() {
     let batch = batch(&[("C0", 1, &["I0"]), ("C1", 1, &["I0"]), ("C1", 1, &["I1"]), ("C2", 1, &["I1"])]);
     let servers = [0, 0, 1, 1];
-    let (choice, bound) = optimal::select(&batch, Goal::Length);
-    let schedule = order(&batch, &choice);
-    assert_eq!((schedule.length, bound.value), (2, 2));
-    assert_eq!(check::plan(&batch, &schedule.transfers, true), Ok(Measures { length: 2, max_load: 2 }));
-    check::bound(&batch, &bound, Subject::Length).unwrap();
+    let best = planned(&batch, &Cluster::equal(&batch));
+    assert_eq!(best.bound.value, 2.into());
+    assert_eq!(best.measures, Measures { length: 2.into(), max_load: 2.into() });
 
     let in_slots = |slots: [u64; 4]| {
         let rows: Vec<_> = servers.into_iter().zip(slots).collect();
@@ -57,18 +52,18 @@ fn g_000_1() {
 fn g_000_2() {
     let batch =
         batch(&[("C0", 1, &["I0", "I1"]), ("C1", 1, &["I1"]), ("C1", 1, &["I2"]), ("C2", 1, &["I1"])]);
-    let (choice, bound) = optimal::select(&batch, Goal::Length);
-    assert_eq!(choice.loads(&batch), [1, 2, 1]);
-    let schedule = order(&batch, &choice);
-    assert_eq!((schedule.length, bound.value), (2, 2));
-    assert_eq!(check::plan(&batch, &schedule.transfers, true), Ok(Measures { length: 2, max_load: 2 }));
-    check::bound(&batch, &bound, Subject::Length).unwrap();
+    let cluster = Cluster::equal(&batch);
+    let best = planned(&batch, &cluster);
+    assert_eq!(best.choice.loads(&batch), [1, 2, 1]);
+    assert_eq!(best.bound.value, 2.into());
+    assert_eq!(best.measures, Measures { length: 2.into(), max_load: 2.into() });
     assert_eq!(length(&batch, &[(0, 0), (1, 0), (2, 1), (1, 1)]), Ok(2), "R1 with R2, then R3 with R4");
 
     let servers = [1, 1, 2, 1].map(ServerId).to_vec();
-    let wrong = order(&batch, &Choice { servers, split_off: Vec::new() });
-    assert_eq!(wrong.length, 3);
-    assert_eq!(check::plan(&batch, &wrong.transfers, true), Ok(Measures { length: 3, max_load: 3 }));
+    let wrong = order(&batch, &cluster, &Choice { servers, split_off: Vec::new() });
+    assert_eq!(wrong.length, 3.into());
+    let measures = check::plan(&batch, &cluster, &wrong.transfers, true);
+    assert_eq!(measures, Ok(Measures { length: 3.into(), max_load: 3.into() }));
 }
 
 /// Paper 000 §1, optimal selection by augmenting paths (golden G-000.3): four requests with the same two
@@ -77,36 +72,10 @@ fn g_000_2() {
 fn g_000_3() {
     let pair: &[&str] = &["I0", "I1"];
     let batch = batch(&[("C0", 1, pair), ("C1", 1, pair), ("C2", 1, pair), ("C3", 1, pair)]);
+    let cluster = Cluster::equal(&batch);
     for goal in [Goal::MaxLoad, Goal::Length, Goal::Mean] {
-        let (choice, bound) = optimal::select(&batch, goal);
-        assert_eq!((choice.loads(&batch), bound.value), (vec![2, 2], 2));
-        check::bound(&batch, &bound, Subject::MaxLoad).unwrap();
-    }
-}
-
-/// Preemptive open shop of Gonzalez and Sahni (golden G-2.1): the matrix of amounts is moved within its fullest
-/// row or column, 7.
-#[test]
-fn g_2_1() {
-    const AMOUNTS: [[u64; 3]; 3] = [[4, 0, 3], [0, 5, 1], [2, 2, 0]];
-    let (clients, servers) = (["C0", "C1", "C2"], ["I0", "I1", "I2"]);
-    let cells = (0..9).map(|k| (k / 3, k % 3)).filter(|&(c, s)| AMOUNTS[c][s] > 0);
-    let requests: Vec<(&str, u64, &[&str])> =
-        cells.map(|(c, s)| (clients[c], AMOUNTS[c][s], &servers[s..=s])).collect();
-    let batch = batch(&requests);
-    let (choice, bound) = optimal::select(&batch, Goal::Length);
-    let schedule = order(&batch, &choice);
-    assert_eq!((schedule.length, bound.value), (7, 7));
-    assert_eq!(check::plan(&batch, &schedule.transfers, true), Ok(Measures { length: 7, max_load: 7 }));
-    check::bound(&batch, &bound, Subject::Length).unwrap();
-
-    let mut moved = BTreeMap::new();
-    for t in &schedule.transfers {
-        *moved.entry((batch.client(t.request as usize).index(), t.server.index())).or_insert(0) += t.blocks;
-    }
-    for (c, row) in AMOUNTS.iter().enumerate() {
-        for (s, &amount) in row.iter().enumerate() {
-            assert_eq!(moved.get(&(c, s)).copied().unwrap_or(0), amount, "C{c}, I{s}");
-        }
+        let (choice, bound) = optimal::select(&batch, &cluster, goal);
+        assert_eq!((choice.loads(&batch), bound.value), (vec![2, 2], 2.into()));
+        check::bound(&batch, &cluster, &bound, Subject::MaxLoad).unwrap();
     }
 }

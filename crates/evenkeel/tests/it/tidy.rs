@@ -23,13 +23,14 @@ const BANNED_TEXT: [&str; 9] =
 const CORE_DEPENDENCIES: [&str; 4] = ["hashbrown", "rand_core", "rand_pcg", "thiserror"];
 
 /// Which rooms of the core each room may use. Use goes one way only.
-const ROOMS: [(&str, &[&str]); 9] = [
+const ROOMS: [(&str, &[&str]); 10] = [
     ("model", &[]),
     ("draw", &[]),
     ("graph", &["model", "draw"]),
-    ("bound", &["model"]),
+    ("bound", &["model", "graph"]),
     ("select", &["model", "graph", "bound", "draw"]),
     ("order", &["model", "graph"]),
+    ("explain", &["model", "graph", "bound", "select"]),
     ("check", &["model", "bound"]),
     ("workload", &["model", "draw"]),
     ("policy", &["model", "bound", "draw", "select"]),

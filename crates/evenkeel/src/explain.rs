@@ -1,0 +1,290 @@
+//! Why it is not faster, and what would help: computed, not guessed.
+//!
+//! *One more copy.* At a level below the bound some blocks cannot be served: the deficit of the flow. Just so many need
+//! a copy elsewhere, and no fewer will do, since each copy lets one more block through. They are taken from the servers
+//! that are left with too much, and given to those that have room.
+//!
+//! *A faster server.* Each bound comes with its proof, and a proof tells what no faster server outside of it can change.
+//! The most promising server is tried; what then limits is one more proof; and so on until no server is more promising
+//! than the best that was tried.
+
+use std::cmp::Reverse;
+
+use crate::bound::{Bound, Proof, beside_servers};
+use crate::graph::level::{Aim, level};
+use crate::graph::pace::{Level, Paces, time};
+use crate::model::{Batch, ClientId, Cluster, ExtraCopy, ModelError, Part, Server, ServerId, Speed};
+use crate::select::{Goal, optimal};
+
+/// The bound is to fall by so many per cent.
+pub const PERCENTS: [u64; 3] = [1, 5, 10];
+
+/// So many faster servers are tried at most; few are enough.
+const MOST_TRIED: usize = 64;
+
+/// What limits a batch, and what would help.
+#[derive(Clone, Debug)]
+pub struct Explanation {
+    /// What no plan beats, and why.
+    pub bound: Bound,
+    /// How few copies lower the bound by each of [`PERCENTS`].
+    pub copies: Vec<CopyAdvice>,
+    /// The server that helps most if it is twice as fast; none if no single one helps.
+    pub faster: Option<SpeedAdvice>,
+    /// How far one more copy of everything would relieve the servers, and how few of these copies matter.
+    pub everything: CopyAdvice,
+}
+
+/// How far copies go.
+#[derive(Clone, Debug)]
+pub struct CopyAdvice {
+    /// Whether they go as far as was asked.
+    pub is_reached: bool,
+    /// The fewest copies that go so far; none if it is not reached.
+    pub copies: Vec<ExtraCopy>,
+    /// The bound with these copies; or if it is not reached, what copies cannot change.
+    pub bound: Bound,
+}
+
+impl CopyAdvice {
+    /// How many blocks need one more copy.
+    pub fn blocks(&self) -> u64 {
+        self.copies.iter().map(|copy| copy.blocks).sum()
+    }
+}
+
+/// What a faster server would change.
+#[derive(Clone, Debug)]
+pub struct SpeedAdvice {
+    /// The server.
+    pub server: ServerId,
+    /// Twice its speed.
+    pub speed: Speed,
+    /// The bound with that speed.
+    pub bound: Bound,
+}
+
+/// Explains the bound on the length ([`Goal::Length`]), or on when the last server is done.
+pub fn explain(batch: &Batch, cluster: &Cluster, goal: Goal) -> Explanation {
+    let paces = Paces::new(cluster);
+    let (top, proof) = optimal::bound_level(batch, cluster, goal);
+    let problem = Problem { batch, cluster, goal, paces, top };
+    let (floor, limit) = floor(batch, cluster, &problem.paces, goal);
+    let copies = PERCENTS
+        .iter()
+        .map(|percent| match lower(top, *percent) {
+            aim if aim >= floor => problem.advise_copies(aim),
+            _ => CopyAdvice {
+                is_reached: false,
+                copies: Vec::new(),
+                bound: Bound { value: time(floor), proof: limit.clone() },
+            },
+        })
+        .collect();
+    let everything = problem.advise_copies(floor);
+    let faster = problem.advise_speed(&proof);
+    Explanation { bound: Bound { value: time(top), proof }, copies, faster, everything }
+}
+
+/// What copies do not change: what all servers together need, or a client (but where speeds differ, and a copy is
+/// faster; that is not looked for).
+fn floor(batch: &Batch, cluster: &Cluster, paces: &Paces, goal: Goal) -> (Level, Proof) {
+    let all: Vec<ServerId> = (0..batch.n_servers() as u32).map(ServerId).collect();
+    let together = paces.level_for(&all, None, batch.total_blocks().into());
+    let beside = if goal == Goal::Length { beside_servers(batch, cluster) } else { None };
+    match beside {
+        Some((level, proof)) if level > together => (level, proof),
+        _ => (together, Proof::Servers(all)),
+    }
+}
+
+/// A level less so many per cent, rounded down if it must be.
+fn lower(level: Level, percent: u64) -> Level {
+    let rest = u128::from(100 - percent);
+    match level.denominator().checked_mul(100) {
+        Some(denominator) => Level::new(level.numerator() * rest, denominator),
+        None => Level::new(level.numerator() * rest / 100, level.denominator()),
+    }
+}
+
+struct Problem<'a> {
+    batch: &'a Batch,
+    cluster: &'a Cluster,
+    goal: Goal,
+    paces: Paces,
+    /// The bound as it is.
+    top: Level,
+}
+
+impl Problem<'_> {
+    /// The fewest copies with which all can be served by `aim`, which all servers together can.
+    fn advise_copies(&self, aim: Level) -> CopyAdvice {
+        let placed = level(optimal::items(self.batch, &self.paces), Aim::Under(aim)).placed;
+        let choice = optimal::to_choice(self.batch, placed);
+        let (loads, caps) = (choice.loads(self.batch), self.paces.caps(aim));
+        let above: Vec<u64> = loads.iter().zip(&caps).map(|(load, cap)| load.saturating_sub(*cap)).collect();
+        let mut parts_at: Vec<Vec<Part>> = vec![Vec::new(); loads.len()];
+        let is_above = |part: &Part| above[part.server.index()] > 0;
+        choice.parts(self.batch).filter(is_above).for_each(|part| parts_at[part.server.index()].push(part));
+        let rooms = loads.iter().zip(&caps).map(|(load, cap)| cap.saturating_sub(*load));
+        // The one with most room first, and that until it is full, so that there are few pairs.
+        let mut rooms: Vec<(u64, ServerId)> =
+            rooms.zip((0..).map(ServerId)).filter(|(room, _)| *room > 0).collect();
+        rooms.sort_by_key(|&(room, server)| (room, Reverse(server)));
+        let mut copies = Vec::new();
+        for (parts, above) in parts_at.iter_mut().zip(above) {
+            for part in fewest(parts, above) {
+                let mut left = part.blocks;
+                while left > 0
+                    && let Some((room, to)) = rooms.last_mut()
+                {
+                    let blocks = left.min(*room);
+                    copies.push(ExtraCopy { request: part.request, from: part.server, to: *to, blocks });
+                    (left, *room) = (left - blocks, *room - blocks);
+                    if *room == 0 {
+                        rooms.pop();
+                    }
+                }
+            }
+        }
+        let bound = self.bound_with(&copies, aim);
+        CopyAdvice { is_reached: true, copies, bound }
+    }
+
+    /// The bound with copies that allow for `aim`.
+    fn bound_with(&self, copies: &[ExtraCopy], aim: Level) -> Bound {
+        let batch = self.batch.with_copies(copies);
+        let (floor, proof) = floor(&batch, self.cluster, &self.paces, self.goal);
+        if floor >= aim {
+            // What copies do not change is all that is left, and it need not be searched for.
+            return Bound { value: time(floor), proof };
+        }
+        optimal::bound(&batch, self.cluster, self.goal)
+    }
+
+    /// The server that helps most if it is twice as fast.
+    fn advise_speed(&self, proof: &Proof) -> Option<SpeedAdvice> {
+        // A limit on concurrency goes with one speed only.
+        if self.cluster.max_concurrent().is_some() {
+            return None;
+        }
+        let mut promises = vec![0.0; self.batch.n_servers()];
+        self.sharpen(&mut promises, self.top, proof);
+        let mut best: Option<(Level, SpeedAdvice)> = None;
+        for _ in 0..MOST_TRIED {
+            let most = best.as_ref().map_or(self.top, |(level, _)| *level).to_f64();
+            let promising = (0..).map(ServerId).zip(&promises).min_by(|a, b| a.1.total_cmp(b.1));
+            let Some((server, _)) = promising.filter(|(_, promise)| **promise < most * (1.0 - 1e-12)) else {
+                break;
+            };
+            let faster = twice_as_fast(self.cluster.server(server));
+            let speed = faster.speed;
+            promises[server.index()] = f64::INFINITY;
+            let Ok(cluster) = self.with(server, faster) else { continue };
+            let (level, proof) = optimal::bound_level(self.batch, &cluster, self.goal);
+            self.sharpen(&mut promises, level, &proof);
+            if best.as_ref().map_or(self.top, |(level, _)| *level) > level {
+                best =
+                    Some((level, SpeedAdvice { server, speed, bound: Bound { value: time(level), proof } }));
+            }
+        }
+        best.map(|(_, advice)| advice)
+    }
+
+    /// The cluster with another server in the place of one.
+    fn with(&self, id: ServerId, server: Server) -> Result<Cluster, ModelError> {
+        let mut servers = self.cluster.servers().to_vec();
+        servers[id.index()] = server;
+        Cluster::new(self.batch, servers, self.cluster.clients().to_vec(), None)
+    }
+
+    /// For each server a level below which the bound does not fall if it is twice as fast, raised by one more proof: of
+    /// `level`, with all servers as they are or with another one twice as fast.
+    fn sharpen(&self, promises: &mut [f64], level: Level, proof: &Proof) {
+        let raise = |promise: &mut f64, to: f64| *promise = promise.max(to);
+        match proof {
+            Proof::Servers(servers) => {
+                let mut is_inside = vec![false; promises.len()];
+                servers.iter().for_each(|s| is_inside[s.index()] = true);
+                let inside = |set: &[ServerId]| set.iter().all(|s| is_inside[s.index()]);
+                let forced = self.batch.replicas().iter().enumerate().filter(|(_, set)| inside(set));
+                let forced: u128 = forced.map(|(i, _)| u128::from(self.batch.blocks(i))).sum();
+                let as_it_is = self.paces.level_for(servers, None, forced).to_f64();
+                // Servers of the same kind change the same.
+                let mut known: Option<(&Server, f64)> = None;
+                let mut by_kind: Vec<ServerId> = (0..promises.len() as u32).map(ServerId).collect();
+                let kind = |s: &ServerId| {
+                    let server = self.cluster.server(*s);
+                    (!is_inside[s.index()], server.speed, server.slots, server.backlog)
+                };
+                by_kind.sort_by_key(kind);
+                for server in by_kind {
+                    let node = self.cluster.server(server);
+                    let promise = match known {
+                        _ if !is_inside[server.index()] => as_it_is,
+                        Some((of, promise)) if of == node => promise,
+                        _ => {
+                            let paces = self.paces.with(server, &twice_as_fast(node));
+                            paces.level_for(servers, None, forced).to_f64()
+                        }
+                    };
+                    known = Some((node, promise));
+                    raise(&mut promises[server.index()], promise);
+                }
+            }
+            Proof::Client { client, .. } => {
+                let (work, savings) = self.work_and_savings(*client);
+                let slots = f64::from(self.cluster.client(*client).slots);
+                // With two speeds nothing is rounded up to slots any more.
+                let slot = self.cluster.common_speed().map_or(0.0, |speed| 1.0 / speed.millionths() as f64);
+                for (promise, saving) in promises.iter_mut().zip(savings) {
+                    let promised = match saving {
+                        Some(saving) => (work - saving) / slots,
+                        None => level.to_f64() - slot,
+                    };
+                    // A little less, as floats are rounded.
+                    raise(promise, promised * (1.0 - 1e-9));
+                }
+            }
+            Proof::Concurrency => promises.iter_mut().for_each(|promise| raise(promise, level.to_f64())),
+        }
+    }
+
+    /// How long a client takes at its fastest replicas, and how much of that it saves if a server is twice as fast; none
+    /// if that server holds nothing for it.
+    fn work_and_savings(&self, client: ClientId) -> (f64, Vec<Option<f64>>) {
+        let mut savings = vec![None; self.batch.n_servers()];
+        let mut work = 0.0;
+        let speed = |s: &ServerId| self.cluster.server(*s).speed.millionths() as f64;
+        for i in (0..self.batch.n_requests()).filter(|&i| self.batch.client(i) == client) {
+            let (set, blocks) = (self.batch.replicas().of(i), self.batch.blocks(i) as f64);
+            let fastest = set.iter().map(speed).fold(0.0, f64::max);
+            work += blocks / fastest;
+            for server in set {
+                let saving = savings[server.index()].get_or_insert(0.0);
+                *saving += blocks / fastest - blocks / fastest.max(2.0 * speed(server));
+            }
+        }
+        (work, savings)
+    }
+}
+
+fn twice_as_fast(server: &Server) -> Server {
+    let speed = Speed::from_millionths(2 * server.speed.millionths()).unwrap_or(Speed::MAX);
+    Server { speed, ..server.clone() }
+}
+
+/// As few of the parts as make up so many blocks: the largest first, of the last only what is needed.
+fn fewest(parts: &mut [Part], mut blocks: u64) -> Vec<Part> {
+    parts.sort_unstable_by_key(|part| (Reverse(part.blocks), part.request));
+    let mut taken = Vec::new();
+    for part in parts.iter() {
+        if blocks == 0 {
+            break;
+        }
+        let of_part = part.blocks.min(blocks);
+        taken.push(Part { blocks: of_part, ..*part });
+        blocks -= of_part;
+    }
+    taken
+}

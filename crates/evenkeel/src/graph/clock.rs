@@ -1,0 +1,101 @@
+//! Time as whole ticks, fine enough that every block of every server takes a whole number of them.
+//!
+//! With one speed a tick is a block. With several speeds it is their common measure; where that is too fine for the
+//! numbers at hand, ticks are as fine as these allow, and who counts in them has to round to the safe side.
+
+use super::pace::{Level, time};
+use crate::model::{Cluster, Fixed, Ratio, ServerId, Speed, gcd};
+
+/// Ticks, and how long blocks take in them.
+#[derive(Clone, Debug)]
+pub(crate) struct Clock {
+    /// Ticks in a unit of level, that is in 10⁶ units of time.
+    per_unit: u64,
+    /// The speed of each server, in millionths.
+    speeds: Vec<u64>,
+    /// The ticks of a block of each server, if that is whole for all.
+    per_block: Option<Vec<u64>>,
+    /// Billionths of time in a tick, as a fraction.
+    nanos: (u64, u64),
+}
+
+impl Clock {
+    /// For the speeds of a cluster, with no more than `most` ticks in a unit of level.
+    pub(crate) fn new(cluster: &Cluster, most: u64) -> Self {
+        let speeds: Vec<u64> = cluster.servers().iter().map(|s| s.speed.millionths()).collect();
+        let most = most.max(1);
+        let exact = cluster.common_speed().map(Speed::millionths).or_else(|| {
+            // A client's time is divided by its slots.
+            let slots = common_multiple(cluster.clients().iter().map(|c| c.slots.into()), most)?;
+            let ticks = common_multiple(speeds.iter().copied(), most)?.checked_mul(slots)?;
+            (ticks <= most).then_some(ticks)
+        });
+        let per_unit = exact.unwrap_or(most);
+        let per_block = exact.map(|ticks| speeds.iter().map(|speed| ticks / speed).collect());
+        let unit = 1_000_000_000_000_000;
+        let divisor = gcd(unit.into(), per_unit.into()) as u64;
+        Self { per_unit, speeds, per_block, nanos: (unit / divisor, per_unit / divisor) }
+    }
+
+    /// The ticks of so many blocks of a server, rounded down; they must fit in 64 bits.
+    #[inline]
+    pub(crate) fn at_least(&self, blocks: u64, server: ServerId) -> u64 {
+        if let Some(ticks) = &self.per_block {
+            return blocks * ticks[server.index()];
+        }
+        let ticks = u128::from(blocks) * u128::from(self.per_unit);
+        (ticks / u128::from(self.speeds[server.index()])) as u64
+    }
+
+    /// The ticks of so many blocks of a server, rounded up; they must fit in 64 bits.
+    #[inline]
+    pub(crate) fn at_most(&self, blocks: u64, server: ServerId) -> u64 {
+        if let Some(ticks) = &self.per_block {
+            return blocks * ticks[server.index()];
+        }
+        let ticks = u128::from(blocks) * u128::from(self.per_unit);
+        ticks.div_ceil(u128::from(self.speeds[server.index()])) as u64
+    }
+
+    /// How many blocks a server can serve in so many ticks.
+    pub(crate) fn blocks_in(&self, ticks: u64, server: ServerId) -> u64 {
+        let blocks = u128::from(ticks) * u128::from(self.speeds[server.index()]) / u128::from(self.per_unit);
+        u64::try_from(blocks).unwrap_or(u64::MAX)
+    }
+
+    /// The level at so many ticks.
+    pub(crate) fn level(&self, ticks: u128) -> Level {
+        Level::new(ticks, self.per_unit)
+    }
+
+    /// The time of so many ticks.
+    pub(crate) fn time(&self, ticks: u64) -> Ratio {
+        time(self.level(ticks.into()))
+    }
+
+    /// The same to nine decimals.
+    #[inline]
+    pub(crate) fn rounded(&self, ticks: u64) -> Fixed {
+        if self.per_unit == 1_000_000 {
+            return ticks.into();
+        }
+        let (numerator, denominator) = self.nanos;
+        // Mostly small, and then much quicker.
+        if let Some(nanos) = ticks.checked_mul(numerator).and_then(|n| n.checked_add(denominator / 2)) {
+            return Fixed::from_nanos((nanos / denominator).into()).unwrap_or(u64::MAX.into());
+        }
+        let nanos = u128::from(ticks) * u128::from(numerator) + u128::from(denominator / 2);
+        Fixed::from_nanos(nanos / u128::from(denominator)).unwrap_or(u64::MAX.into())
+    }
+}
+
+/// The least common multiple, if it is not above `most`.
+fn common_multiple(numbers: impl Iterator<Item = u64>, most: u64) -> Option<u64> {
+    let mut numbers: Vec<u64> = numbers.collect();
+    numbers.sort_unstable();
+    numbers.dedup();
+    numbers.into_iter().try_fold(1_u64, |common, number| {
+        let step = u128::from(number) / gcd(common.into(), number.into());
+        u64::try_from(u128::from(common) * step).ok().filter(|&common| common <= most)
+    })
+}

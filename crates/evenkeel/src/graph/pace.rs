@@ -1,0 +1,211 @@
+//! How fast servers are: how many blocks each has done by when.
+//!
+//! A server with k slots is k lanes of its speed, all busy at first with the backlog. Lanes serve whole blocks, so the
+//! l-th block is done at (busy + ⌈l/k⌉)/speed, and what can be done by then grows in steps: a *level* is always at a
+//! step of some server, a fraction that is never rounded.
+
+use crate::model::{Cluster, Ratio, Server, ServerId};
+
+/// What decides when a server is done.
+#[derive(Clone, Copy, Debug)]
+struct Pace {
+    /// Millionths of a block per unit of time, in each lane.
+    speed: u64,
+    lanes: u64,
+    /// Blocks of the backlog in each lane.
+    busy: u64,
+}
+
+/// A time, in units of 10⁶: so many blocks of a server with so many millionths of speed.
+pub(crate) type Level = Ratio;
+
+/// The time of a level.
+pub(crate) fn time(level: Level) -> Ratio {
+    Ratio::new(level.numerator() * 1_000_000, level.denominator())
+}
+
+/// The paces of all servers.
+#[derive(Debug)]
+pub(crate) struct Paces {
+    all: Vec<Pace>,
+    /// One lane each, one speed, no backlog.
+    is_equal: bool,
+}
+
+impl Paces {
+    pub(crate) fn new(cluster: &Cluster) -> Self {
+        let all: Vec<Pace> = cluster.servers().iter().map(Pace::new).collect();
+        let is_equal = cluster.common_speed().is_some() && all.iter().all(|p| p.lanes == 1 && p.busy == 0);
+        Self { all, is_equal }
+    }
+
+    /// The same with another server in the place of one.
+    pub(crate) fn with(&self, id: ServerId, server: &Server) -> Self {
+        let mut all = self.all.clone();
+        all[id.index()] = Pace::new(server);
+        Self { all, is_equal: false }
+    }
+
+    /// Whether loads alone tell which server is done first.
+    pub(crate) fn is_equal(&self) -> bool {
+        self.is_equal
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.all.len()
+    }
+
+    /// When a server with this load is done; one without load does not count.
+    pub(crate) fn done(&self, server: ServerId, load: u64) -> Level {
+        let pace = self.all[server.index()];
+        match load {
+            0 => Level::ZERO,
+            _ => Level::new((pace.busy + load.div_ceil(pace.lanes)).into(), pace.speed),
+        }
+    }
+
+    /// The same roughly and quickly: `base + load * cost`.
+    pub(crate) fn gauge(&self, server: ServerId) -> (f64, f64) {
+        let pace = self.all[server.index()];
+        let speed = pace.speed as f64;
+        (pace.busy as f64 / speed, 1.0 / (speed * pace.lanes as f64))
+    }
+
+    /// How many blocks a server has done by `level`.
+    pub(crate) fn cap(&self, server: ServerId, level: Level) -> u64 {
+        self.all[server.index()].cap(level)
+    }
+
+    /// How many blocks each server has done by `level`.
+    pub(crate) fn caps(&self, level: Level) -> Vec<u64> {
+        self.all.iter().map(|pace| pace.cap(level)).collect()
+    }
+
+    /// How many blocks a server has done before `level`.
+    pub(crate) fn cap_before(&self, server: ServerId, level: Level) -> u64 {
+        self.all[server.index()].cap_before(level)
+    }
+
+    /// The first level at which `zone` has done so many blocks beside the `loads` that its servers have already.
+    pub(crate) fn level_for(&self, zone: &[ServerId], loads: Option<&[u64]>, blocks: u128) -> Level {
+        let Some(fastest) = zone.iter().map(|s| self.all[s.index()].speed).max() else { return Level::ZERO };
+        if blocks == 0 {
+            return Level::ZERO;
+        }
+        if self.is_equal && loads.is_none() {
+            return Level::new(blocks.div_ceil(zone.len() as u128), fastest);
+        }
+        let room = |s: &ServerId, steps: u64| {
+            let taken = loads.map_or(0, |loads| loads[s.index()]);
+            self.all[s.index()].lanes_room(steps).saturating_sub(taken)
+        };
+        // First between which steps of the fastest server: n and n + 1.
+        let done_at = |n: u64| -> u128 {
+            zone.iter().map(|s| u128::from(room(s, self.all[s.index()].steps(n, fastest)))).sum()
+        };
+        let (mut low, mut high) = (0, u64::MAX);
+        let (mut probe, mut stride) = (self.guess(zone, loads, blocks, fastest), 1);
+        // Away from the guess with growing strides until both sides are known, then by halves.
+        while low + 1 < high {
+            if done_at(probe) < blocks {
+                low = probe;
+            } else {
+                high = probe;
+            }
+            probe = match (low, high) {
+                (0, _) if high > stride => high - stride,
+                (_, u64::MAX) if low < u64::MAX - stride => low + stride,
+                _ => low + (high - low) / 2,
+            };
+            stride = stride.saturating_mul(2);
+        }
+        // Each server has at most one step after n and up to n + 1: in their order, until there is enough.
+        let mut steps: Vec<(u64, u64, u64)> = zone
+            .iter()
+            .filter_map(|s| {
+                let speed = self.all[s.index()].speed;
+                let now = self.all[s.index()].steps(low, fastest);
+                let gain = room(s, now + 1) - room(s, now);
+                (gain > 0).then_some((now + 1, speed, gain))
+            })
+            .collect();
+        let time_order = |a: &(u64, u64, u64), b: &(u64, u64, u64)| {
+            (u128::from(a.0) * u128::from(b.1)).cmp(&(u128::from(b.0) * u128::from(a.1)))
+        };
+        steps.sort_unstable_by(time_order);
+        let mut done = done_at(low);
+        for (step, speed, gain) in steps {
+            done += u128::from(gain);
+            if done >= blocks {
+                return Level::new(step.into(), speed);
+            }
+        }
+        Level::new(high.into(), fastest)
+    }
+
+    /// About how many steps of the fastest server it takes if nothing is rounded.
+    fn guess(&self, zone: &[ServerId], loads: Option<&[u64]>, blocks: u128, fastest: u64) -> u64 {
+        let mut level = f64::INFINITY;
+        loop {
+            let (mut work, mut rate) = (blocks as f64, 0.0);
+            for s in zone {
+                let pace = self.all[s.index()];
+                let taken = loads.map_or(0, |loads| loads[s.index()]);
+                let first = pace.busy as f64 + taken as f64 / pace.lanes as f64;
+                let speed = pace.speed as f64;
+                if first < level * speed {
+                    work += first * pace.lanes as f64;
+                    rate += speed * pace.lanes as f64;
+                }
+            }
+            let next = work / rate;
+            // Servers that are busy for longer do not help; without their backlogs it only gets earlier, and ends.
+            if next.is_nan() || next >= level {
+                return ((level * fastest as f64) as u64).clamp(1, u64::MAX - 1);
+            }
+            level = next;
+        }
+    }
+}
+
+impl Pace {
+    fn new(server: &Server) -> Self {
+        Self { speed: server.speed.millionths(), lanes: server.slots.into(), busy: server.busy() }
+    }
+
+    /// How many steps of this server are done after `n` of one with speed `fastest`.
+    #[inline]
+    fn steps(self, n: u64, fastest: u64) -> u64 {
+        if self.speed == fastest {
+            return n;
+        }
+        match n.checked_mul(self.speed) {
+            Some(product) => product / fastest,
+            None => (u128::from(n) * u128::from(self.speed) / u128::from(fastest)) as u64,
+        }
+    }
+
+    /// The blocks that are done after so many steps.
+    #[inline]
+    fn lanes_room(self, steps: u64) -> u64 {
+        steps.saturating_sub(self.busy).saturating_mul(self.lanes)
+    }
+
+    fn cap(self, level: Level) -> u64 {
+        let (whole, rest, denominator) = self.blocks_at(level);
+        self.lanes_room(u64::try_from(whole + rest / denominator).unwrap_or(u64::MAX))
+    }
+
+    fn cap_before(self, level: Level) -> u64 {
+        let (whole, rest, denominator) = self.blocks_at(level);
+        let steps = (whole + rest.div_ceil(denominator)).saturating_sub(1);
+        self.lanes_room(u64::try_from(steps).unwrap_or(u64::MAX))
+    }
+
+    /// The blocks of a lane at `level`: a whole number and a fraction below `speed`.
+    fn blocks_at(self, level: Level) -> (u128, u128, u128) {
+        let (speed, denominator) = (u128::from(self.speed), u128::from(level.denominator()));
+        let whole = (level.numerator() / denominator).saturating_mul(speed).min(u128::MAX / 2);
+        (whole, level.numerator() % denominator * speed, denominator)
+    }
+}

@@ -1,0 +1,173 @@
+//! What is known of servers and clients beside their names, and of the limit on all of them together.
+
+use super::batch::fold;
+use super::{Batch, ClientId, ModelError, ServerId};
+
+/// The most transfers at once of a server or client.
+pub const MAX_SLOTS: u32 = 1 << 16;
+
+/// A relative speed, exact to six decimals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Speed(u64);
+
+impl Speed {
+    /// The speed of a server about which nothing else is known.
+    pub const ONE: Self = Self(1_000_000);
+    /// The highest speed, 10¹².
+    pub const MAX: Self = Self(1_000_000_000_000_000_000);
+
+    /// A speed of `millionths / 10⁶`; none if that is zero or above [`Self::MAX`].
+    pub fn from_millionths(millionths: u64) -> Option<Self> {
+        (1..=Self::MAX.0).contains(&millionths).then_some(Self(millionths))
+    }
+
+    /// The speed in millionths.
+    pub fn millionths(self) -> u64 {
+        self.0
+    }
+}
+
+/// The state of a server before the batch starts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// Blocks per unit of time in each transfer.
+    pub speed: Speed,
+    /// Transfers at once; at least 1, at most [`MAX_SLOTS`].
+    pub slots: u32,
+    /// Blocks that the server has to move before it can serve this batch.
+    pub backlog: u64,
+}
+
+impl Default for Server {
+    fn default() -> Self {
+        Self { speed: Speed::ONE, slots: 1, backlog: 0 }
+    }
+}
+
+impl Server {
+    /// Until when all its slots are busy with the backlog, in blocks of its own speed.
+    pub fn busy(&self) -> u64 {
+        self.backlog.div_ceil(u64::from(self.slots.max(1)))
+    }
+}
+
+/// What is known of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Client {
+    /// Transfers at once; at least 1, at most [`MAX_SLOTS`].
+    pub slots: u32,
+}
+
+impl Default for Client {
+    fn default() -> Self {
+        Self { slots: 1 }
+    }
+}
+
+/// The servers and clients of a batch: how fast they are, how busy, how many transfers they take at once.
+///
+/// A server with several slots is several lanes of its speed; each block goes through one lane.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    servers: Vec<Server>,
+    clients: Vec<Client>,
+    max_concurrent: Option<u64>,
+}
+
+impl Cluster {
+    /// All of speed 1, with one slot and no backlog.
+    pub fn equal(batch: &Batch) -> Self {
+        Self {
+            servers: vec![Server::default(); batch.n_servers()],
+            clients: vec![Client::default(); batch.n_clients()],
+            max_concurrent: None,
+        }
+    }
+
+    /// Those of `batch`, by id, with at most `max_concurrent` transfers at once in all.
+    pub fn new(
+        batch: &Batch,
+        servers: Vec<Server>,
+        clients: Vec<Client>,
+        max_concurrent: Option<u64>,
+    ) -> Result<Self, ModelError> {
+        if servers.len() != batch.n_servers() || clients.len() != batch.n_clients() {
+            return Err(ModelError::OtherCluster);
+        }
+        let slots = || servers.iter().map(|s| s.slots).chain(clients.iter().map(|c| c.slots));
+        if max_concurrent == Some(0) || slots().any(|slots| slots == 0) {
+            return Err(ModelError::NothingAtOnce);
+        }
+        // Each slot may become a row of the plan, but not more than there are blocks.
+        let total = batch.total_blocks();
+        let n_slots: u64 = slots().map(|slots| u64::from(slots).min(total)).sum();
+        if slots().any(|slots| slots > MAX_SLOTS) || n_slots > (1 << 22) + 64 * batch.n_requests() as u64 {
+            return Err(ModelError::TooManySlots);
+        }
+        // So that the last block of a server always has a number, and every time that may be asked for fits.
+        let most = servers.iter().map(Server::busy).max().unwrap_or(0);
+        most.checked_add(batch.total_blocks()).ok_or(ModelError::TooManyBlocks)?;
+        let time = |blocks: u64, speed: Speed| u128::from(blocks) * 1_000_000 / u128::from(speed.0);
+        let (slowest, fastest) =
+            (servers.iter().map(|s| s.speed).min(), servers.iter().map(|s| s.speed).max());
+        let longest_wait = servers.iter().map(|s| time(s.busy(), s.speed)).max().unwrap_or(0);
+        let longest = longest_wait + slowest.map_or(0, |speed| time(batch.total_blocks(), speed));
+        // Where speeds differ times are rounded up, which takes some room.
+        if longest > u128::from(u64::MAX) >> u32::from(slowest != fastest) {
+            return Err(ModelError::TooSlow);
+        }
+        let cluster = Self { servers, clients, max_concurrent };
+        if max_concurrent.is_some() && (cluster.has_backlogs() || cluster.common_speed().is_none()) {
+            return Err(ModelError::LimitOnUnequal);
+        }
+        Ok(cluster)
+    }
+
+    /// What is known of a server.
+    #[inline]
+    pub fn server(&self, id: ServerId) -> &Server {
+        &self.servers[id.index()]
+    }
+
+    /// What is known of a client.
+    #[inline]
+    pub fn client(&self, id: ClientId) -> &Client {
+        &self.clients[id.index()]
+    }
+
+    /// All servers by id.
+    pub fn servers(&self) -> &[Server] {
+        &self.servers
+    }
+
+    /// All clients by id.
+    pub fn clients(&self) -> &[Client] {
+        &self.clients
+    }
+
+    /// The most transfers at once, if there is a limit.
+    pub fn max_concurrent(&self) -> Option<u64> {
+        self.max_concurrent
+    }
+
+    /// The speed of all servers, if they have the same: then all transfers keep to slots of one block.
+    pub fn common_speed(&self) -> Option<Speed> {
+        let first = self.servers.first().map_or(Speed::ONE, |s| s.speed);
+        self.servers.iter().all(|s| s.speed == first).then_some(first)
+    }
+
+    /// Whether any server is busy at first.
+    pub fn has_backlogs(&self) -> bool {
+        self.servers.iter().any(|s| s.backlog > 0)
+    }
+
+    /// A number that tells this cluster from others, the same on every machine.
+    pub fn fingerprint(&self) -> u64 {
+        let of_server = |s: &Server| fold([s.speed.0, s.slots.into(), s.backlog]);
+        fold([
+            fold(self.servers.iter().map(of_server)),
+            fold(self.clients.iter().map(|c| c.slots.into())),
+            self.max_concurrent.unwrap_or(0),
+        ])
+    }
+}

@@ -1,0 +1,412 @@
+//! Orders parts of any sizes on servers of any speeds: preemptive open shop on lanes.
+//!
+//! All parts between one client and one server are moved one after the other. A server with several slots is several
+//! lanes, which share its blocks evenly; a client's slots share its time. Time is counted in whole ticks
+//! ([`Clock`]), which are blocks where there is one speed.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::graph::clock::Clock;
+use crate::graph::open_shop::{self, Cell, Matrix};
+use crate::model::{Batch, Choice, Cluster, Fixed, Part, Schedule, Server, ServerId, Transfer};
+
+/// How often a length between what is needed and what is guaranteed is tried.
+const ATTEMPTS: u32 = 12;
+/// Ticks are so fine that no time has more of them.
+const MOST_TICKS: f64 = (1_u64 << 62) as f64;
+
+pub(super) fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedule {
+    let clock = clock(batch, cluster, choice);
+    let lanes = Lanes::new(batch, cluster, choice, &clock);
+    let (runs, ticks) = lanes.shortest(batch, cluster);
+    Schedule { transfers: lanes.transfers(batch, choice, &runs), length: clock.time(ticks) }
+}
+
+/// Ticks in which the longest schedule that may be needed still has a number.
+fn clock(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Clock {
+    let units = |blocks: u64, server: &Server| blocks as f64 / server.speed.millionths() as f64;
+    let of_block: Vec<f64> = cluster.servers().iter().map(|s| units(1, s)).collect();
+    let mut work = vec![0.0; batch.n_clients()];
+    for part in choice.parts(batch) {
+        work[batch.client(part.request as usize).index()] +=
+            part.blocks as f64 * of_block[part.server.index()];
+    }
+    let loads = choice.loads(batch);
+    let serving = || cluster.servers().iter().zip(&loads).filter(|(_, load)| **load > 0);
+    let longest = serving().map(|(s, &load)| units(load, s)).chain(work).fold(0.0, f64::max);
+    let latest = serving().map(|(s, _)| units(s.busy(), s)).fold(0.0, f64::max);
+    let most = MOST_TICKS / (longest + latest).max(f64::MIN_POSITIVE);
+    Clock::new(cluster, most.min(MOST_TICKS) as u64)
+}
+
+/// Stands for a start that is not known.
+const NONE: u64 = u64::MAX;
+
+/// Some blocks of a request that go through one lane of a server.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    request: u32,
+    lane: u32,
+    blocks: u64,
+}
+
+/// Where the blocks of a cell come from: from this piece on, after so many of its ticks.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    piece: u32,
+    ticks: u64,
+}
+
+/// An uninterrupted run of a cell.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    cell: u32,
+    start: u64,
+    ticks: u64,
+}
+
+/// Pieces by client and lane, and the cells that they make up.
+struct Lanes<'a> {
+    clock: &'a Clock,
+    pieces: Vec<Piece>,
+    /// The server of each lane.
+    servers: Vec<ServerId>,
+    matrix: Matrix,
+    /// Where each cell begins.
+    cursors: Vec<Cursor>,
+}
+
+impl<'a> Lanes<'a> {
+    fn new(batch: &Batch, cluster: &Cluster, choice: &Choice, clock: &'a Clock) -> Self {
+        let client = |piece: &Piece| batch.client(piece.request as usize);
+        let parts = choice.parts(batch).filter(|part| part.blocks > 0);
+        let by_server = sorted_by(
+            parts.map(|Part { request, server, blocks }| Piece { request, lane: server.0, blocks }),
+            batch.n_servers(),
+            |piece| piece.lane,
+        );
+        let least = least_length(batch, cluster, clock, &by_server);
+        let Columns { pieces, servers } = Columns::new(by_server, cluster, clock, least);
+        let pieces = sorted_by(pieces.iter().copied(), batch.n_clients(), |piece| client(piece).0);
+
+        let mut is_used = vec![false; servers.len()];
+        pieces.iter().for_each(|piece| is_used[piece.lane as usize] = true);
+        let release = |(&server, &is_used)| if is_used { release(clock, cluster, server) } else { 0 };
+        let releases = servers.iter().zip(&is_used).map(release).collect();
+        let ticks_of =
+            |i: u32| clock.at_most(pieces[i as usize].blocks, servers[pieces[i as usize].lane as usize]);
+        let mut matrix = Matrix { cells: Vec::new(), n_rows: 0, releases };
+        let mut cursors = Vec::new();
+        let mut first = 0;
+        for of_client in pieces.chunk_by(|a, b| client(a) == client(b)) {
+            let mut cells: Vec<(Cell, u32)> = Vec::new();
+            for (i, piece) in (first..).zip(of_client) {
+                match cells.last_mut() {
+                    Some((cell, _)) if cell.column == piece.lane => cell.amount += ticks_of(i),
+                    _ => cells.push((Cell { row: 0, column: piece.lane, amount: ticks_of(i) }, i)),
+                }
+            }
+            first += of_client.len() as u32;
+            let work: u64 = cells.iter().map(|(cell, _)| cell.amount).sum();
+            let slots = u64::from(cluster.client(client(&of_client[0])).slots);
+            let n_rows = slots.min(work.div_ceil(least.max(1)).max(cells.len() as u64));
+            if n_rows > 1 {
+                // What can only start late goes first, so that each row gets its share of it.
+                cells.sort_by_key(|(cell, _)| Reverse(matrix.releases[cell.column as usize]));
+                spread(&cells, n_rows, work.div_ceil(n_rows), ticks_of, &mut matrix, &mut cursors);
+            } else {
+                let row = matrix.n_rows as u32;
+                matrix.cells.extend(cells.iter().map(|(cell, _)| Cell { row, ..*cell }));
+                cursors.extend(cells.iter().map(|&(_, piece)| Cursor { piece, ticks: 0 }));
+            }
+            matrix.n_rows += n_rows as usize;
+        }
+        Self { clock, pieces, servers, matrix, cursors }
+    }
+
+    /// The shortest schedule that a few attempts find, and its length in ticks.
+    fn shortest(&self, batch: &Batch, cluster: &Cluster) -> (Vec<Run>, u64) {
+        let (mut least, mut guaranteed) = self.matrix.range();
+        if let Some(limit) = cluster.max_concurrent() {
+            let total = batch.total_blocks().div_ceil(limit);
+            least = least.max(total);
+            guaranteed = guaranteed.max(total);
+        }
+        if let Some(found) = self.attempt(cluster, least) {
+            return found;
+        }
+        // Between a length that failed and one that cannot.
+        let mut best = None;
+        for _ in 0..ATTEMPTS {
+            if least + 1 >= guaranteed {
+                break;
+            }
+            let middle = least + (guaranteed - least) / 2;
+            match self.attempt(cluster, middle) {
+                Some((runs, end)) => (best, guaranteed) = (Some((runs, end)), end),
+                None => least = middle,
+            }
+        }
+        let found = best.or_else(|| self.attempt(cluster, guaranteed));
+        found.unwrap_or_else(|| unreachable!("this length is guaranteed"))
+    }
+
+    /// A schedule of at most that length, and when it ends.
+    fn attempt(&self, cluster: &Cluster, length: u64) -> Option<(Vec<Run>, u64)> {
+        let n_cells = self.matrix.cells.len();
+        let limited = cluster.max_concurrent().map(|limit| keep_idle(self.matrix.clone(), limit, length));
+        let matrix = limited.as_ref().unwrap_or(&self.matrix);
+        let mut runs: Vec<Run> = Vec::with_capacity(n_cells + n_cells / 8);
+        let mut end = 0;
+        let done = open_shop::schedule(matrix, length, |cell, start, ticks| {
+            if cell < n_cells {
+                runs.push(Run { cell: cell as u32, start, ticks });
+                end = end.max(start + ticks);
+            }
+        });
+        done.then_some((runs, end))
+    }
+
+    /// The transfers of a schedule, by request and start.
+    fn transfers(&self, batch: &Batch, choice: &Choice, runs: &[Run]) -> Vec<Transfer> {
+        // Nearly all requests have one transfer, of which only the start is not known yet.
+        let mut starts = vec![NONE; batch.n_requests()];
+        let mut others: Vec<Interval> = Vec::new();
+        // Cell by cell, so that pieces are met in their order.
+        let runs = sorted_by(runs.iter().copied(), self.cursors.len(), |run| run.cell);
+        let mut at = Cursor { piece: 0, ticks: 0 };
+        let mut of_cell = None;
+        for Run { cell, mut start, ticks: mut left } in runs {
+            if of_cell.replace(cell) != Some(cell) {
+                at = self.cursors[cell as usize];
+            }
+            while left > 0 {
+                let Piece { request, lane, blocks } = self.pieces[at.piece as usize];
+                let server = self.servers[lane as usize];
+                let all = self.clock.at_most(blocks, server);
+                let taken = left.min(all - at.ticks);
+                if taken == all && blocks == batch.blocks(request as usize) {
+                    starts[request as usize] = start;
+                } else {
+                    let blocks = share(blocks, at.ticks, at.ticks + taken, all);
+                    others.push(Interval { request, start, server, end: start + taken, blocks });
+                }
+                (start, left, at.ticks) = (start + taken, left - taken, at.ticks + taken);
+                if at.ticks == all {
+                    at = Cursor { piece: at.piece + 1, ticks: 0 };
+                }
+            }
+        }
+        others.sort_unstable();
+        others.dedup_by(|next, kept| kept.join(next));
+        // What is less than a billionth of a block is in the next one.
+        others.retain(|other| !other.blocks.is_zero());
+        let mut others = others.into_iter().peekable();
+        let mut transfers = Vec::with_capacity(starts.len() + others.len());
+        for ((request, &server), &start) in (0..).zip(&choice.servers).zip(&starts) {
+            let blocks = batch.blocks(request as usize);
+            if start != NONE || blocks == 0 {
+                let start = if blocks > 0 { self.clock.rounded(start) } else { Fixed::ZERO };
+                transfers.push(Transfer { request, server, start, blocks: blocks.into() });
+            }
+            while let Some(Interval { start, server, blocks, .. }) = others.next_if(|t| t.request == request)
+            {
+                transfers.push(Transfer { request, server, start: self.clock.rounded(start), blocks });
+            }
+        }
+        transfers
+    }
+}
+
+/// A transfer of a part of a request, in ticks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Interval {
+    request: u32,
+    start: u64,
+    server: ServerId,
+    end: u64,
+    blocks: Fixed,
+}
+
+impl Interval {
+    /// Takes `next` in if that continues where this one ends.
+    fn join(&mut self, next: &Self) -> bool {
+        let continues = (self.request, self.server, self.end) == (next.request, next.server, next.start);
+        if continues {
+            self.end = next.end;
+            let nanos = self.blocks.nanos() + next.blocks.nanos();
+            self.blocks = Fixed::from_nanos(nanos).unwrap_or(self.blocks);
+        }
+        continues
+    }
+}
+
+/// The blocks of a part that are moved between two of its ticks: together they are whole again.
+fn share(blocks: u64, from: u64, to: u64, all: u64) -> Fixed {
+    const NANOS: u128 = 1_000_000_000;
+    if to - from == all {
+        return blocks.into();
+    }
+    let moved = |ticks: u64| {
+        let product = u128::from(ticks) * u128::from(blocks);
+        let all = u128::from(all);
+        product / all * NANOS + product % all * NANOS / all
+    };
+    Fixed::from_nanos(moved(to) - moved(from)).unwrap_or(blocks.into())
+}
+
+/// When a server is free.
+fn release(clock: &Clock, cluster: &Cluster, server: ServerId) -> u64 {
+    clock.at_most(cluster.server(server).busy(), server)
+}
+
+/// No order is shorter than this, as some client or server is busy so long.
+fn least_length(batch: &Batch, cluster: &Cluster, clock: &Clock, by_server: &[Piece]) -> u64 {
+    let mut work = vec![0; batch.n_clients()];
+    let mut loads = vec![0; batch.n_servers()];
+    for piece in by_server {
+        let ticks = clock.at_most(piece.blocks, ServerId(piece.lane));
+        work[batch.client(piece.request as usize).index()] += ticks;
+        loads[piece.lane as usize] += piece.blocks;
+    }
+    let of_client = |(work, slots): (u64, u32)| work.div_ceil(slots.into());
+    let of_server = |(id, load): (u32, u64)| {
+        let server = cluster.server(ServerId(id));
+        let last = if load == 0 { 0 } else { server.busy() + load.div_ceil(server.slots.into()) };
+        clock.at_most(last, ServerId(id))
+    };
+    let clients = work.into_iter().zip(cluster.clients().iter().map(|c| c.slots)).map(of_client);
+    clients.chain((0..).zip(loads).map(of_server)).max().unwrap_or(0)
+}
+
+/// Pieces cut so that each lane of a server has whole blocks, as evenly as can be.
+struct Columns {
+    pieces: Vec<Piece>,
+    /// The server of each lane.
+    servers: Vec<ServerId>,
+}
+
+impl Columns {
+    /// Of pieces by server. A server has no more lanes than pieces, but where `least` takes more.
+    fn new(by_server: Vec<Piece>, cluster: &Cluster, clock: &Clock, least: u64) -> Self {
+        if cluster.servers().iter().all(|s| s.slots == 1) {
+            let servers = (0..cluster.servers().len() as u32).map(ServerId).collect();
+            return Self { pieces: by_server, servers };
+        }
+        let mut columns = Self { pieces: Vec::with_capacity(by_server.len()), servers: Vec::new() };
+        for of_server in by_server.chunk_by(|a, b| a.lane == b.lane) {
+            let id = ServerId(of_server[0].lane);
+            let load: u64 = of_server.iter().map(|piece| piece.blocks).sum();
+            let time = least.saturating_sub(release(clock, cluster, id));
+            let needed = load.div_ceil(clock.blocks_in(time, id).max(1));
+            let n_lanes = u64::from(cluster.server(id).slots).min(needed.max(of_server.len() as u64));
+            let quota = load.div_ceil(n_lanes);
+            let mut room = 0;
+            for piece in of_server {
+                let mut left = piece.blocks;
+                while left > 0 {
+                    if room == 0 {
+                        columns.servers.push(id);
+                        room = quota;
+                    }
+                    let blocks = left.min(room);
+                    let lane = columns.servers.len() as u32 - 1;
+                    columns.pieces.push(Piece { request: piece.request, lane, blocks });
+                    (left, room) = (left - blocks, room - blocks);
+                }
+            }
+        }
+        columns
+    }
+}
+
+/// Spreads the cells of a client, each with its first piece, over rows of so many ticks: each to the row with most room,
+/// cutting those that do not fit.
+fn spread(
+    cells: &[(Cell, u32)],
+    n_rows: u64,
+    share: u64,
+    ticks_of: impl Fn(u32) -> u64,
+    matrix: &mut Matrix,
+    cursors: &mut Vec<Cursor>,
+) {
+    let rows = matrix.n_rows as u32..(matrix.n_rows as u64 + n_rows) as u32;
+    let mut rooms: BinaryHeap<(u64, Reverse<u32>)> = rows.map(|row| (share, Reverse(row))).collect();
+    for &(Cell { column, amount: mut left, .. }, piece) in cells {
+        let mut cursor = Cursor { piece, ticks: 0 };
+        while left > 0
+            && let Some((room, Reverse(row))) = rooms.pop()
+        {
+            let amount = left.min(room);
+            matrix.cells.push(Cell { row, column, amount });
+            cursors.push(cursor);
+            left -= amount;
+            if room > amount {
+                rooms.push((room - amount, Reverse(row)));
+            }
+            let mut passed = if left > 0 { amount } else { 0 };
+            while passed > 0 {
+                let step = passed.min(ticks_of(cursor.piece) - cursor.ticks);
+                (passed, cursor.ticks) = (passed - step, cursor.ticks + step);
+                if cursor.ticks == ticks_of(cursor.piece) {
+                    cursor = Cursor { piece: cursor.piece + 1, ticks: 0 };
+                }
+            }
+        }
+    }
+}
+
+/// Adds columns that keep all but `limit` rows busy with nothing (or rows that do so with columns, if these are fewer).
+///
+/// With n rows, n − limit columns that are busy all the time leave at most `limit` rows to the others at any time.
+/// What is left of the rows' time is enough to fill them, as all cells together take at most `limit` times the length.
+fn keep_idle(mut matrix: Matrix, limit: u64, length: u64) -> Matrix {
+    let (n_rows, n_columns) = (matrix.n_rows, matrix.releases.len());
+    let of_rows = n_rows <= n_columns;
+    let n = n_rows.min(n_columns);
+    let n_idle = n.saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
+    let mut spare = vec![length; n];
+    for cell in &matrix.cells {
+        spare[if of_rows { cell.row } else { cell.column } as usize] -= cell.amount;
+    }
+    let (mut idle, mut room) = (0, length);
+    for (node, mut spare) in (0..).zip(spare) {
+        while spare > 0 && idle < n_idle {
+            let amount = spare.min(room);
+            let (row, column) = match of_rows {
+                true => (node, (n_columns + idle) as u32),
+                false => ((n_rows + idle) as u32, node),
+            };
+            matrix.cells.push(Cell { row, column, amount });
+            (spare, room) = (spare - amount, room - amount);
+            if room == 0 {
+                (idle, room) = (idle + 1, length);
+            }
+        }
+    }
+    match of_rows {
+        true => matrix.releases.resize(n_columns + n_idle, 0),
+        false => matrix.n_rows += n_idle,
+    }
+    matrix
+}
+
+/// The items by ascending key below `n_keys`, equal keys in their order: one pass to count and one to place.
+fn sorted_by<T: Copy>(
+    items: impl Iterator<Item = T> + Clone,
+    n_keys: usize,
+    key: impl Fn(&T) -> u32,
+) -> Vec<T> {
+    let Some(any) = items.clone().next() else { return Vec::new() };
+    let mut next = vec![0_u32; n_keys];
+    items.clone().for_each(|item| next[key(&item) as usize] += 1);
+    let n = next.iter_mut().fold(0, |start, n| start + std::mem::replace(n, start));
+    let mut sorted = vec![any; n as usize];
+    for item in items {
+        let place = &mut next[key(&item) as usize];
+        sorted[*place as usize] = item;
+        *place += 1;
+    }
+    sorted
+}

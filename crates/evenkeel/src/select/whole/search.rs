@@ -1,0 +1,153 @@
+//! Local search: the last server gives requests away as long as it can.
+//!
+//! It may give to one that has to give in turn, and so on: a chain. A chain that comes back is a swap. All that take
+//! part must be done before the first was, so the last server only ever gets earlier.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use crate::graph::balance::items_at;
+use crate::graph::pace::{Level, Paces};
+use crate::model::{Batch, Choice, Cluster, ServerId};
+
+/// The most servers of a chain that give.
+const MAX_CHAIN: u32 = 6;
+/// How many requests may be looked at beside one for each replica in the batch, so that the search stays linear.
+const MIN_EFFORT: usize = 1 << 18;
+
+/// Moves requests until all servers are done when the last one was with the loads `before`, or the search gives up. No
+/// server gets more than it has done by then and the largest request.
+pub(super) fn improve(batch: &Batch, cluster: &Cluster, before: &[u64], choice: &mut Choice) {
+    let paces = Paces::new(cluster);
+    let done = (0..).map(ServerId).zip(before).map(|(server, &load)| paces.done(server, load));
+    let caps = paces.caps(done.max().unwrap_or(Level::ZERO));
+    let largest = batch.sizes().into_iter().flatten().copied().max().unwrap_or(1);
+    let loads = choice.loads(batch).into_iter().zip(caps);
+    let nodes = cluster.servers().iter().zip(loads).map(|(server, (load, cap))| Node {
+        speed: server.speed.millionths(),
+        slots: server.slots.into(),
+        busy: server.busy(),
+        load,
+        cap,
+        limit: cap.saturating_add(largest),
+    });
+    let nodes: Vec<Node> = nodes.collect();
+
+    let can_move = |&(request, _): &(u32, ServerId)| {
+        batch.blocks(request as usize) > 0 && batch.replicas().of(request as usize).len() > 1
+    };
+    let placed = (0..).zip(choice.servers.iter().copied()).filter(can_move);
+    let mut counts = vec![0; nodes.len()];
+    placed.clone().for_each(|(_, server)| counts[server.index()] += 1);
+    let held = items_at(counts.into_iter(), placed);
+
+    let effort = batch.replicas().flat().len() + MIN_EFFORT;
+    let mut search = Search { batch, paces, nodes, held, late: BinaryHeap::new(), effort };
+    search.run();
+    for (server, held) in (0..).map(ServerId).zip(search.held) {
+        held.into_iter().for_each(|request| choice.servers[request as usize] = server);
+    }
+}
+
+/// A server and its load.
+#[derive(Debug)]
+struct Node {
+    speed: u64,
+    slots: u64,
+    /// Blocks of the backlog in each slot.
+    busy: u64,
+    load: u64,
+    /// With more it is late.
+    cap: u64,
+    /// More it may not get.
+    limit: u64,
+}
+
+impl Node {
+    /// Whether it may have this load and is done with it before `done`.
+    #[inline]
+    fn fits(&self, load: u64, done: Level) -> bool {
+        let last = u128::from(self.busy + load.div_ceil(self.slots));
+        let is_before = last * u128::from(done.denominator()) < done.numerator() * u128::from(self.speed);
+        load == 0 || load <= self.limit && is_before
+    }
+}
+
+#[derive(Debug)]
+struct Search<'a> {
+    batch: &'a Batch,
+    paces: Paces,
+    nodes: Vec<Node>,
+    /// The requests at each server that could be elsewhere.
+    held: Vec<Vec<u32>>,
+    /// The servers that are late, by when they are done. One that has changed is there again.
+    late: BinaryHeap<(Level, Reverse<ServerId>)>,
+    /// How many more requests may be looked at.
+    effort: usize,
+}
+
+impl Search<'_> {
+    /// Always the last server next, until it has no chain. Short chains are tried first.
+    fn run(&mut self) {
+        (0..self.nodes.len() as u32).for_each(|server| self.queue(ServerId(server)));
+        while let Some((done, Reverse(server))) = self.late.pop() {
+            let is_current = self.done(server) == done;
+            if is_current && !(1..=MAX_CHAIN).any(|n| self.give(server, done, n)) {
+                break;
+            }
+        }
+    }
+
+    fn done(&self, server: ServerId) -> Level {
+        self.paces.done(server, self.nodes[server.index()].load)
+    }
+
+    /// To be called for a server that has changed.
+    fn queue(&mut self, server: ServerId) {
+        let node = &self.nodes[server.index()];
+        if node.load > node.cap {
+            self.late.push((self.done(server), Reverse(server)));
+        }
+    }
+
+    /// Gives one request away, so that `server` and all others of a chain of `n` that give are done before `done`.
+    fn give(&mut self, server: ServerId, done: Level, n: u32) -> bool {
+        for k in 0..self.held[server.index()].len() {
+            let Some(effort) = self.effort.checked_sub(1) else { return false };
+            self.effort = effort;
+            let request = self.held[server.index()][k] as usize;
+            let blocks = self.batch.blocks(request);
+            let node = &self.nodes[server.index()];
+            if !node.fits(node.load - blocks, done) {
+                continue;
+            }
+            for &to in self.batch.replicas().of(request).iter().filter(|&&to| to != server) {
+                let other = &self.nodes[to.index()];
+                let fits = other.fits(other.load + blocks, done);
+                if !fits && n == 1 {
+                    continue;
+                }
+                self.shift(server, k, to);
+                if fits || self.give(to, done, n - 1) {
+                    self.queue(server);
+                    self.queue(to);
+                    return true;
+                }
+                // It is the last one there, and comes back to its old place.
+                self.shift(to, self.held[to.index()].len() - 1, server);
+                let last = self.held[server.index()].len() - 1;
+                self.held[server.index()].swap(k, last);
+            }
+        }
+        false
+    }
+
+    /// Moves the `k`-th request of a server to the end of another's.
+    fn shift(&mut self, from: ServerId, k: usize, to: ServerId) {
+        let request = self.held[from.index()].swap_remove(k);
+        let blocks = self.batch.blocks(request as usize);
+        self.nodes[from.index()].load -= blocks;
+        self.nodes[to.index()].load += blocks;
+        self.held[to.index()].push(request);
+    }
+}
