@@ -6,7 +6,7 @@ pub(crate) mod clock;
 pub(crate) mod colouring;
 pub(crate) mod greedy;
 pub(crate) mod groups;
-mod idle;
 pub(crate) mod level;
+mod links;
 pub(crate) mod open_shop;
 pub(crate) mod pace;

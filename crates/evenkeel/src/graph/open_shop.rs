@@ -14,7 +14,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::idle::IdlePartners;
+use super::links::{Link, Links};
 
 const NONE: u32 = u32::MAX;
 /// Stands for the job of a column that is not yet released.
@@ -85,15 +85,6 @@ struct Job {
     left: u64,
     /// When it started, if it runs.
     since: u64,
-    /// Where it stands in the lists of its nodes.
-    places: [u32; 2],
-}
-
-/// A job as one of its nodes sees it.
-#[derive(Clone, Copy)]
-struct Link {
-    job: u32,
-    partner: u32,
 }
 
 struct Node {
@@ -103,11 +94,8 @@ struct Node {
     running: u32,
     /// The other node of the job that runs.
     mate: u32,
-    /// Its list of unfinished jobs in `Shop::links`.
-    first: u32,
+    /// How many unfinished jobs it has.
     n_jobs: u32,
-    /// Where the next search for an idle partner begins.
-    cursor: u32,
     /// Whether an event will look at it, when it becomes tight or before.
     has_alarm: bool,
 }
@@ -115,9 +103,7 @@ struct Node {
 struct Shop<E> {
     jobs: Vec<Job>,
     nodes: Vec<Node>,
-    links: Vec<Link>,
-    /// Knows idle partners at a glance, if there are many jobs for each node.
-    partners: Option<IdlePartners>,
+    links: Links,
     emit: E,
     now: u64,
     /// Times at which a job may be done (ids below the number of jobs) or an idle node become tight.
@@ -152,49 +138,33 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
                 idle_since: release,
                 running: if release > 0 { BUSY } else { NONE },
                 mate: NONE,
-                first: 0,
                 n_jobs: 0,
-                cursor: 0,
                 has_alarm: false,
             })
             .collect();
-        let mut jobs: Vec<Job> = cells
+        let jobs: Vec<Job> = cells
             .iter()
             .map(|cell| Job {
                 nodes: [cell.row, *n_rows as u32 + cell.column],
                 left: cell.amount,
                 since: 0,
-                places: [0; 2],
             })
             .collect();
-        let listed = jobs.iter().filter(|job| job.left > 0).flat_map(|job| job.nodes);
-        listed.for_each(|node| nodes[node as usize].n_jobs += 1);
-        let mut total = 0;
-        for node in &mut nodes {
-            (node.first, node.n_jobs, total) = (total, 0, total + node.n_jobs);
-        }
-        let mut links = vec![Link { job: NONE, partner: NONE }; total as usize];
-        for (id, job) in (0..).zip(&mut jobs).filter(|(_, job)| job.left > 0) {
-            let [row, column] = job.nodes;
-            for ((node, partner), place) in [(row, column), (column, row)].into_iter().zip(&mut job.places) {
-                let node = &mut nodes[node as usize];
-                *place = node.n_jobs;
-                links[(node.first + node.n_jobs) as usize] = Link { job: id, partner };
-                node.n_jobs += 1;
+        let mut links = Links::new(*n_rows, nodes.len() - n_rows, jobs.iter().map(|job| job.nodes));
+        (0..).zip(&nodes).for_each(|(id, node): (u32, &Node)| links.set_idle(id, node.running == NONE));
+        for (id, job) in (0..).zip(&jobs) {
+            if job.left > 0 {
+                job.nodes.iter().for_each(|&node| nodes[node as usize].n_jobs += 1);
+            } else {
+                links.remove(id, job.nodes);
             }
-        }
-        let mut partners = IdlePartners::new(*n_rows, nodes.len() - n_rows, jobs.iter().map(|job| job.nodes));
-        if let Some(partners) = &mut partners {
-            let is_idle = (0..).zip(nodes.iter().map(|node| node.running == NONE));
-            is_idle.for_each(|(node, is_idle)| partners.set_idle(node, is_idle));
-            jobs.iter().filter(|job| job.left == 0).for_each(|job| partners.forget(job.nodes));
         }
         let ready = (0..nodes.len() as u32).collect();
         let seen = vec![0; nodes.len()];
         let late = (0..).zip(&nodes).filter(|(_, node)| node.running == BUSY && node.n_jobs > 0);
         let released = late.map(|(id, node)| Reverse((node.idle_since, jobs.len() as u32 + id)));
         let events: BinaryHeap<_> = released.collect();
-        Self { jobs, nodes, links, partners, emit, now: 0, events, ready, seen, search: 0, queue: Vec::new() }
+        Self { jobs, nodes, links, emit, now: 0, events, ready, seen, search: 0, queue: Vec::new() }
     }
 
     fn run(&mut self) -> bool {
@@ -210,17 +180,14 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
 
     /// Starts what must and what can run now; false if not all that must can.
     fn put_to_work(&mut self) -> bool {
-        let tight: Vec<u32> =
-            self.ready.iter().copied().filter(|&v| self.waits(v) && self.is_tight(v)).collect();
-        for node in tight {
-            if !self.waits(node) {
-                continue;
-            }
-            if !self.start_with_idle(node, u32::MAX) && !self.start_by_path(node) {
+        // Nodes from which a tight one takes over join them; they are not tight.
+        for k in 0..self.ready.len() {
+            let node = self.ready[k];
+            let must = self.waits(node) && self.is_tight(node);
+            if must && !self.start_with_idle(node, u32::MAX) && !self.start_by_path(node) {
                 return false;
             }
         }
-        // Nodes from which a tight one took over have joined `ready` meanwhile.
         let mut ready = std::mem::take(&mut self.ready);
         // Who may idle least comes first.
         ready.sort_by_key(|&node| self.tight_at(node));
@@ -261,7 +228,7 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
                 self.nodes[node as usize].has_alarm = false;
                 if self.nodes[node as usize].running == BUSY {
                     self.nodes[node as usize].running = NONE;
-                    self.set_idle(node, true);
+                    self.links.set_idle(node, true);
                     self.now = time;
                     self.ready.push(node);
                 } else if self.waits(node) && self.tight_at(node) == time {
@@ -312,23 +279,9 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
     }
 
     /// A job of `node` whose other node is idle, if so many tries find one.
-    fn find_idle(&mut self, node: u32, probes: u32) -> Option<u32> {
-        if let Some(partners) = &self.partners {
-            return partners.find(node);
-        }
-        let Node { first, n_jobs, cursor, .. } = self.nodes[node as usize];
-        let mut k = if cursor < n_jobs { cursor } else { 0 };
-        let mut found = None;
-        for _ in 0..probes.min(n_jobs) {
-            let Link { job, partner } = self.links[(first + k) as usize];
-            k = if k + 1 < n_jobs { k + 1 } else { 0 };
-            if self.nodes[partner as usize].running == NONE {
-                found = Some(job);
-                break;
-            }
-        }
-        self.nodes[node as usize].cursor = k;
-        found
+    fn find_idle(&mut self, node: u32, tries: u32) -> Option<u32> {
+        let nodes = &self.nodes;
+        self.links.find_idle(node, tries, |partner| nodes[partner as usize].running == NONE)
     }
 
     /// Puts the tight node `source` to work along a shortest alternating path, if there is one.
@@ -339,9 +292,10 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         let mut head = 0;
         while head < self.queue.len() {
             let Visit { node, .. } = self.queue[head];
-            let Node { first, n_jobs, running, .. } = self.nodes[node as usize];
-            for k in first..first + n_jobs {
-                let Link { job, partner } = self.links[k as usize];
+            let running = self.nodes[node as usize].running;
+            let mut position = 0;
+            while let Some((Link { job, partner }, next)) = self.links.next(node, position) {
+                position = next;
                 if job == running || self.seen[partner as usize] == self.search {
                     continue;
                 }
@@ -399,7 +353,7 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         let [row, column] = job.nodes;
         self.events.push(Reverse((self.now + job.left, id)));
         for (node, mate) in [(row, column), (column, row)] {
-            self.set_idle(node, false);
+            self.links.set_idle(node, false);
             let node = &mut self.nodes[node as usize];
             node.slack -= self.now - node.idle_since;
             (node.running, node.mate) = (id, mate);
@@ -415,34 +369,14 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         job.left -= amount;
         let (nodes, done) = (job.nodes, job.left == 0);
         for node in nodes {
-            self.set_idle(node, true);
+            self.links.set_idle(node, true);
             let node = &mut self.nodes[node as usize];
             node.running = NONE;
             node.idle_since = self.now;
         }
         if done {
-            self.forget(id);
-        }
-    }
-
-    fn set_idle(&mut self, node: u32, is_idle: bool) {
-        if let Some(partners) = &mut self.partners {
-            partners.set_idle(node, is_idle);
-        }
-    }
-
-    /// Takes a finished job off the lists of its nodes.
-    fn forget(&mut self, id: u32) {
-        if let Some(partners) = &mut self.partners {
-            partners.forget(self.jobs[id as usize].nodes);
-        }
-        for side in 0..2 {
-            let Job { nodes, places, .. } = self.jobs[id as usize];
-            let node = &mut self.nodes[nodes[side] as usize];
-            node.n_jobs -= 1;
-            let last = self.links[(node.first + node.n_jobs) as usize];
-            self.links[(node.first + places[side]) as usize] = last;
-            self.jobs[last.job as usize].places[side] = places[side];
+            nodes.iter().for_each(|&node| self.nodes[node as usize].n_jobs -= 1);
+            self.links.remove(id, nodes);
         }
     }
 }

@@ -1,0 +1,319 @@
+//! Which unfinished jobs lead from a node to which others: the graph of an open shop as it shrinks.
+//!
+//! Where most pairs of nodes have a job, bits tell at a glance which other nodes are left and which of them are idle.
+//! Else each node has a list.
+
+/// So many pairs of nodes for each job are still worth their memory.
+const MOST_PAIRS_PER_JOB: usize = 8;
+const NONE: u32 = u32::MAX;
+
+/// A job as one of its nodes sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Link {
+    pub(super) job: u32,
+    pub(super) partner: u32,
+}
+
+/// The links of all nodes. Rows are numbered from 0 and columns after them.
+#[derive(Debug)]
+pub(super) enum Links {
+    Lists(Lists),
+    Bits(Bits),
+}
+
+impl Links {
+    /// Of jobs as pairs of a row and a column; nobody is idle yet.
+    pub(super) fn new(n_rows: usize, n_columns: usize, jobs: impl Iterator<Item = [u32; 2]> + Clone) -> Self {
+        let n_pairs = n_rows.saturating_mul(n_columns);
+        let bits = if n_pairs <= MOST_PAIRS_PER_JOB * jobs.clone().count() {
+            Bits::new(n_rows, n_columns, jobs.clone())
+        } else {
+            None
+        };
+        bits.map_or_else(|| Self::Lists(Lists::new(n_rows + n_columns, jobs)), Self::Bits)
+    }
+
+    /// The link of a node at a position or after it, and the position after that.
+    #[inline]
+    pub(super) fn next(&self, node: u32, position: u32) -> Option<(Link, u32)> {
+        match self {
+            Self::Lists(lists) => Some((*lists.of(node).get(position as usize)?, position + 1)),
+            Self::Bits(bits) => bits.next(node, position),
+        }
+    }
+
+    /// A job that leads to an idle node, if so many tries (or a glance) find one.
+    #[inline]
+    pub(super) fn find_idle(&mut self, node: u32, tries: u32, is_idle: impl Fn(u32) -> bool) -> Option<u32> {
+        match self {
+            Self::Lists(lists) => lists.find(node, tries, is_idle),
+            Self::Bits(bits) => bits.find_idle(node),
+        }
+    }
+
+    #[inline]
+    pub(super) fn set_idle(&mut self, node: u32, is_idle: bool) {
+        if let Self::Bits(bits) = self {
+            bits.set_idle(node, is_idle);
+        }
+    }
+
+    /// The job is done.
+    #[inline]
+    pub(super) fn remove(&mut self, job: u32, nodes: [u32; 2]) {
+        match self {
+            Self::Lists(lists) => lists.remove(job, nodes),
+            Self::Bits(bits) => bits.remove(nodes),
+        }
+    }
+}
+
+/// For each node its links, one after the other.
+#[derive(Debug)]
+pub(super) struct Lists {
+    links: Vec<Link>,
+    /// Where the list of each node begins, how long it is, and where the next search begins.
+    spans: Vec<Span>,
+    /// Where each job stands in the lists of its two nodes.
+    places: Vec<[u32; 2]>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    first: u32,
+    len: u32,
+    cursor: u32,
+}
+
+impl Lists {
+    fn new(n_nodes: usize, jobs: impl Iterator<Item = [u32; 2]> + Clone) -> Self {
+        let mut spans = vec![Span::default(); n_nodes];
+        jobs.clone().flatten().for_each(|node| spans[node as usize].len += 1);
+        let mut total = 0;
+        for span in &mut spans {
+            (span.first, span.len, total) = (total, 0, total + span.len);
+        }
+        let mut links = vec![Link { job: NONE, partner: NONE }; total as usize];
+        let places = (0..).zip(jobs).map(|(job, [row, column])| {
+            [(row, column), (column, row)].map(|(node, partner)| {
+                let span = &mut spans[node as usize];
+                links[(span.first + span.len) as usize] = Link { job, partner };
+                span.len += 1;
+                span.len - 1
+            })
+        });
+        let places = places.collect();
+        Self { links, spans, places }
+    }
+
+    #[inline]
+    fn of(&self, node: u32) -> &[Link] {
+        let Span { first, len, .. } = self.spans[node as usize];
+        &self.links[first as usize..][..len as usize]
+    }
+
+    fn find(&mut self, node: u32, tries: u32, is_idle: impl Fn(u32) -> bool) -> Option<u32> {
+        let Span { first, len, cursor } = self.spans[node as usize];
+        let mut k = if cursor < len { cursor } else { 0 };
+        let mut found = None;
+        for _ in 0..tries.min(len) {
+            let Link { job, partner } = self.links[(first + k) as usize];
+            k = if k + 1 < len { k + 1 } else { 0 };
+            if is_idle(partner) {
+                found = Some(job);
+                break;
+            }
+        }
+        self.spans[node as usize].cursor = k;
+        found
+    }
+
+    fn remove(&mut self, job: u32, nodes: [u32; 2]) {
+        for (side, node) in nodes.into_iter().enumerate() {
+            let place = self.places[job as usize][side];
+            let span = &mut self.spans[node as usize];
+            span.len -= 1;
+            let last = self.links[(span.first + span.len) as usize];
+            self.links[(span.first + place) as usize] = last;
+            self.places[last.job as usize][side] = place;
+        }
+    }
+}
+
+/// For each node a line of bits, one for each node of the other side.
+#[derive(Debug)]
+pub(super) struct Bits {
+    n_rows: usize,
+    n_columns: usize,
+    /// The job of each row and column.
+    job_at: Vec<u32>,
+    columns_of: Lines,
+    rows_of: Lines,
+    /// The idle rows, and the idle columns.
+    idle_rows: Lines,
+    idle_columns: Lines,
+}
+
+impl Bits {
+    /// None if there are two jobs of one pair.
+    fn new(n_rows: usize, n_columns: usize, jobs: impl Iterator<Item = [u32; 2]>) -> Option<Self> {
+        let mut bits = Self {
+            n_rows,
+            n_columns,
+            job_at: vec![NONE; n_rows * n_columns],
+            columns_of: Lines::new(n_rows, n_columns),
+            rows_of: Lines::new(n_columns, n_rows),
+            idle_rows: Lines::new(1, n_rows),
+            idle_columns: Lines::new(1, n_columns),
+        };
+        for (job, [row, column]) in (0..).zip(jobs) {
+            let (row, column) = (row as usize, column as usize - n_rows);
+            if std::mem::replace(&mut bits.job_at[row * n_columns + column], job) != NONE {
+                return None;
+            }
+            bits.columns_of.set(row, column, true);
+            bits.rows_of.set(column, row, true);
+        }
+        Some(bits)
+    }
+
+    #[inline]
+    fn next(&self, node: u32, position: u32) -> Option<(Link, u32)> {
+        let (row, column, partner) = match (node as usize).checked_sub(self.n_rows) {
+            None => {
+                let column = self.columns_of.next(node as usize, position as usize)?;
+                (node as usize, column, self.n_rows + column)
+            }
+            Some(column) => {
+                let row = self.rows_of.next(column, position as usize)?;
+                (row, column, row)
+            }
+        };
+        let link = Link { job: self.job_at[row * self.n_columns + column], partner: partner as u32 };
+        Some((link, if partner < self.n_rows { row } else { column } as u32 + 1))
+    }
+
+    #[inline]
+    fn find_idle(&self, node: u32) -> Option<u32> {
+        let (row, column) = match (node as usize).checked_sub(self.n_rows) {
+            None => (node as usize, self.columns_of.first_common(node as usize, &self.idle_columns)?),
+            Some(column) => (self.rows_of.first_common(column, &self.idle_rows)?, column),
+        };
+        Some(self.job_at[row * self.n_columns + column])
+    }
+
+    #[inline]
+    fn set_idle(&mut self, node: u32, is_idle: bool) {
+        match (node as usize).checked_sub(self.n_rows) {
+            None => self.idle_rows.set(0, node as usize, is_idle),
+            Some(column) => self.idle_columns.set(0, column, is_idle),
+        }
+    }
+
+    #[inline]
+    fn remove(&mut self, [row, column]: [u32; 2]) {
+        let (row, column) = (row as usize, column as usize - self.n_rows);
+        self.columns_of.set(row, column, false);
+        self.rows_of.set(column, row, false);
+    }
+}
+
+/// Lines of bits.
+#[derive(Debug)]
+struct Lines {
+    words: usize,
+    bits: Vec<u64>,
+}
+
+impl Lines {
+    fn new(n_lines: usize, n_bits: usize) -> Self {
+        let words = n_bits.div_ceil(64);
+        Self { words, bits: vec![0; n_lines * words] }
+    }
+
+    #[inline]
+    fn set(&mut self, line: usize, bit: usize, value: bool) {
+        let word = &mut self.bits[line * self.words + bit / 64];
+        let mask = 1 << (bit % 64);
+        *word = if value { *word | mask } else { *word & !mask };
+    }
+
+    /// The first bit of a line that is set, from `bit` on.
+    #[inline]
+    fn next(&self, line: usize, bit: usize) -> Option<usize> {
+        let bits = &self.bits[line * self.words..][..self.words];
+        let mut k = bit / 64;
+        let mut word = bits.get(k)? & (u64::MAX << (bit % 64));
+        while word == 0 {
+            k += 1;
+            word = *bits.get(k)?;
+        }
+        Some(k * 64 + word.trailing_zeros() as usize)
+    }
+
+    /// The first bit that is set in the line and in the only line of `other`. The search begins at a word that differs
+    /// from line to line, so that not all lines find the same.
+    #[inline]
+    fn first_common(&self, line: usize, other: &Self) -> Option<usize> {
+        let (bits, others) = (&self.bits[line * self.words..][..self.words], &other.bits[..self.words]);
+        let start = line % self.words.max(1);
+        let order = (start..self.words).chain(0..start);
+        let mut common = order.map(|k| (k, bits[k] & others[k])).filter(|(_, common)| *common != 0);
+        common.next().map(|(k, common)| k * 64 + common.trailing_zeros() as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::{Draw, Seeded};
+
+    /// Bits and lists have the same links, whatever is removed.
+    #[test]
+    fn both_kinds_are_the_same_graph() {
+        let mut draw = Seeded::new(8);
+        for _ in 0..50 {
+            let (n_rows, n_columns) = (1 + draw.below(80), 1 + draw.below(80));
+            let pairs = (0..n_rows).flat_map(|row| (0..n_columns).map(move |column| [row, n_rows + column]));
+            let mut jobs: Vec<[u32; 2]> = pairs.filter(|_| draw.below(3) > 0).collect();
+            let (rows, columns) = (n_rows as usize, n_columns as usize);
+            let mut lists = Links::Lists(Lists::new(rows + columns, jobs.iter().copied()));
+            let mut bits = Links::Bits(Bits::new(rows, columns, jobs.iter().copied()).expect("no pair twice"));
+            let mut ids: Vec<u32> = (0..jobs.len() as u32).collect();
+            while !jobs.is_empty() {
+                for node in 0..n_rows + n_columns {
+                    let all = |links: &Links| {
+                        let mut position = 0;
+                        let mut found: Vec<(u32, u32)> = std::iter::from_fn(|| {
+                            let (link, next) = links.next(node, position)?;
+                            position = next;
+                            Some((link.job, link.partner))
+                        })
+                        .collect();
+                        found.sort_unstable();
+                        found
+                    };
+                    assert_eq!(all(&lists), all(&bits));
+                    let is_idle = draw.below(2) > 0;
+                    [&mut lists, &mut bits].map(|links| links.set_idle(node, is_idle));
+                    let Links::Bits(Bits { idle_rows, idle_columns, .. }) = &bits else { unreachable!() };
+                    let idle = |node: u32| match node.checked_sub(n_rows) {
+                        None => idle_rows.next(0, node as usize) == Some(node as usize),
+                        Some(column) => idle_columns.next(0, column as usize) == Some(column as usize),
+                    };
+                    let by_list = lists.find_idle(node, u32::MAX, idle).is_some();
+                    assert_eq!(by_list, bits.find_idle(node, 0, |_| false).is_some());
+                }
+                for _ in 0..1 + jobs.len() / 3 {
+                    if jobs.is_empty() {
+                        break;
+                    }
+                    let k = draw.below(jobs.len() as u32) as usize;
+                    let (job, nodes) = (ids.swap_remove(k), jobs.swap_remove(k));
+                    lists.remove(job, nodes);
+                    bits.remove(job, nodes);
+                }
+            }
+        }
+    }
+}
