@@ -3,6 +3,8 @@
 //! Where most pairs of nodes have a job, bits tell at a glance which other nodes are left and which of them are idle.
 //! Else each node has a list.
 
+use std::ops::Range;
+
 /// So many pairs of nodes for each job are still worth their memory.
 const MOST_PAIRS_PER_JOB: usize = 8;
 const NONE: u32 = u32::MAX;
@@ -257,9 +259,13 @@ impl Lines {
     fn first_common(&self, line: usize, other: &Self) -> Option<usize> {
         let (bits, others) = (&self.bits[line * self.words..][..self.words], &other.bits[..self.words]);
         let start = line % self.words.max(1);
-        let order = (start..self.words).chain(0..start);
-        let mut common = order.map(|k| (k, bits[k] & others[k])).filter(|(_, common)| *common != 0);
-        common.next().map(|(k, common)| k * 64 + common.trailing_zeros() as usize)
+        let find = |range: Range<usize>| {
+            let mut words = bits[range.clone()].iter().zip(&others[range.clone()]).map(|(a, b)| a & b);
+            let k = words.position(|common| common != 0)?;
+            let common = bits[range.start + k] & others[range.start + k];
+            Some((range.start + k) * 64 + common.trailing_zeros() as usize)
+        };
+        find(start..self.words).or_else(|| find(0..start))
     }
 }
 
@@ -278,7 +284,8 @@ mod tests {
             let mut jobs: Vec<[u32; 2]> = pairs.filter(|_| draw.below(3) > 0).collect();
             let (rows, columns) = (n_rows as usize, n_columns as usize);
             let mut lists = Links::Lists(Lists::new(rows + columns, jobs.iter().copied()));
-            let mut bits = Links::Bits(Bits::new(rows, columns, jobs.iter().copied()).expect("no pair twice"));
+            let mut bits =
+                Links::Bits(Bits::new(rows, columns, jobs.iter().copied()).expect("no pair twice"));
             let mut ids: Vec<u32> = (0..jobs.len() as u32).collect();
             while !jobs.is_empty() {
                 for node in 0..n_rows + n_columns {

@@ -144,11 +144,7 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
             .collect();
         let jobs: Vec<Job> = cells
             .iter()
-            .map(|cell| Job {
-                nodes: [cell.row, *n_rows as u32 + cell.column],
-                left: cell.amount,
-                since: 0,
-            })
+            .map(|cell| Job { nodes: [cell.row, *n_rows as u32 + cell.column], left: cell.amount, since: 0 })
             .collect();
         let mut links = Links::new(*n_rows, nodes.len() - n_rows, jobs.iter().map(|job| job.nodes));
         (0..).zip(&nodes).for_each(|(id, node): (u32, &Node)| links.set_idle(id, node.running == NONE));

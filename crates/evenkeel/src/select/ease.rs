@@ -22,8 +22,12 @@ const MOMENTS: usize = 64;
 
 /// Each request to its fastest replica with room, if all find room by `level`; then as [`ease`].
 pub(super) fn fastest(batch: &Batch, cluster: &Cluster, paces: &Paces, level: Level) -> Option<Choice> {
-    let mut state = State::new(batch, cluster, paces, Choice::default());
     let mut room = paces.caps(level);
+    let total: u128 = room.iter().copied().map(u128::from).sum();
+    if total < batch.total_blocks().into() {
+        return None;
+    }
+    let mut state = State::new(batch, cluster, paces, Choice::default());
     // By rank, so that choosing is comparing numbers.
     let mut ranked: Vec<ServerId> = (0..batch.n_servers() as u32).map(ServerId).collect();
     let key = |s: &ServerId| (state.cost[s.index()], state.free[s.index()]);
