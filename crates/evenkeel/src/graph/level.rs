@@ -239,10 +239,17 @@ fn run<P: Shares>(
     }
     let (mut level, mut caps) = (start.level, start.caps.clone());
     let mut proof = start.is_forced.then(|| active.clone());
-    // What the last servers reach is mostly the closed set itself, so that one step goes to the optimum
-    // and no load is moved that does not matter.
-    let last = last_done(paces, &balance.loads, active);
-    let mut closed = balance.reach_of(active, |s, load| paces.done(s, load) == last);
+    let above = |s: &ServerId| balance.loads[s.index()].saturating_sub(caps[s.index()]);
+    let (too_much, total): (u64, u64) = (active.iter().map(above).sum(), balance.loads.iter().sum());
+    let mut closed = if too_much < total / 256 {
+        // Hardly anything has to move, so it probably can.
+        balance.relieve(active, |s| caps[s.index()], max_searches)?
+    } else {
+        // What the last servers reach is mostly the closed set itself, so that one step goes to the optimum
+        // and no load is moved that does not matter.
+        let last = last_done(paces, &balance.loads, active);
+        balance.reach_of(active, |s, load| paces.done(s, load) == last)
+    };
     loop {
         let forced: u128 = closed.iter().map(|s| u128::from(balance.loads[s.index()])).sum();
         let needed = paces.level_for(&closed, None, forced);

@@ -302,7 +302,7 @@ mod tests {
                     };
                     assert_eq!(all(&lists), all(&bits));
                     let is_idle = draw.below(2) > 0;
-                    [&mut lists, &mut bits].map(|links| links.set_idle(node, is_idle));
+                    [&mut lists, &mut bits].into_iter().for_each(|links| links.set_idle(node, is_idle));
                     let Links::Bits(Bits { idle_rows, idle_columns, .. }) = &bits else { unreachable!() };
                     let idle = |node: u32| match node.checked_sub(n_rows) {
                         None => idle_rows.next(0, node as usize) == Some(node as usize),
@@ -311,7 +311,7 @@ mod tests {
                     let by_list = lists.find_idle(node, u32::MAX, idle).is_some();
                     assert_eq!(by_list, bits.find_idle(node, 0, |_| false).is_some());
                 }
-                for _ in 0..1 + jobs.len() / 3 {
+                for _ in 0..=jobs.len() / 3 {
                     if jobs.is_empty() {
                         break;
                     }
