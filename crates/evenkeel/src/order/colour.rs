@@ -3,7 +3,7 @@
 //! Paper 000 §2.1: one edge a block between its client and its server; a proper colouring with as many colours as
 //! the largest degree gives each block its slot, and no order is shorter. Deviations: blocks are never expanded.
 //! Parts of one common size are coloured as one edge each; parts of many sizes, and all where servers differ in speed
-//! or are busy at first, are ordered by preemptive open shop ([`super::lanes`]), whose cost does not grow with bytes, and
+//! or are busy at first, are ordered by preemptive open shop (`lanes`), whose cost does not grow with bytes, and
 //! which may interrupt a transfer and resume it later. A node with several slots is several nodes.
 
 use super::lanes;
