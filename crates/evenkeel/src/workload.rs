@@ -71,7 +71,7 @@ pub struct Workload {
 
 /// Servers that differ, each figure drawn evenly between two.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Unequal {
+pub struct UnequalServers {
     /// Whole speeds.
     pub speeds: (u64, u64),
     /// Transfers at once.
@@ -82,12 +82,12 @@ pub struct Unequal {
     pub seed: u64,
 }
 
-impl Unequal {
+impl UnequalServers {
     /// Draws so many servers.
     pub fn draw(&self, n_servers: usize) -> Result<Vec<Server>, WorkloadError> {
         for (least, most) in [self.speeds, self.slots, self.backlogs] {
             if least > most {
-                return Err(WorkloadError::Sizes(least, most));
+                return Err(WorkloadError::Range(least, most));
             }
         }
         let highest = Speed::MAX.millionths() / 1_000_000;
@@ -129,7 +129,7 @@ pub enum WorkloadError {
     #[error("{0} must lie between {1} and {2}")]
     OutOfRange(&'static str, u64, u64),
     #[error("a range must go from the smaller to the larger, not from {0} to {1}")]
-    Sizes(u64, u64),
+    Range(u64, u64),
     #[error(transparent)]
     Model(#[from] ModelError),
 }
@@ -188,7 +188,7 @@ impl Workload {
             _ => {}
         }
         match self.sizes {
-            Sizes::Uniform(least, most) if least > most => Err(WorkloadError::Sizes(least, most)),
+            Sizes::Uniform(least, most) if least > most => Err(WorkloadError::Range(least, most)),
             _ => Ok(()),
         }
     }

@@ -1,7 +1,7 @@
 //! `evenkeel generate`: draw a batch to try things on.
 
 use anyhow::{Result, anyhow, bail};
-use evenkeel::workload::{Clients, Law, Sizes, Unequal, Workload};
+use evenkeel::workload::{Clients, Law, Sizes, UnequalServers, Workload};
 
 use super::Outcome;
 use crate::cli::{BatchFormat, GenerateArgs, LawName};
@@ -44,7 +44,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
         Some(text) => parse_range(name, text),
         None => Ok((usual, usual)),
     };
-    let unequal = Unequal {
+    let unequal = UnequalServers {
         speeds: range("--speeds", &args.speeds, 1)?,
         slots: range("--slots", &args.slots, 1)?,
         backlogs: range("--backlogs", &args.backlogs, 0)?,

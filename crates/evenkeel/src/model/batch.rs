@@ -230,15 +230,6 @@ impl Batch {
         }
         batch
     }
-
-    /// The blocks that each client asks for.
-    pub fn client_blocks(&self) -> Vec<u64> {
-        let mut blocks = vec![0; self.n_clients()];
-        for (i, client) in self.client_of.iter().enumerate() {
-            blocks[client.index()] += self.blocks(i);
-        }
-        blocks
-    }
 }
 
 /// One more copy of some blocks of a request.

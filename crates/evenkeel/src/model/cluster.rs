@@ -1,7 +1,7 @@
 //! What is known of servers and clients beside their names, and of the limit on all of them together.
 
 use super::batch::fold;
-use super::{Batch, ClientId, ModelError, ServerId};
+use super::{Batch, ClientId, ModelError, Ratio, ServerId};
 
 /// The most transfers at once of a server or client.
 pub const MAX_SLOTS: u32 = 1 << 16;
@@ -48,6 +48,15 @@ impl Server {
     /// Until when all its slots are busy with the backlog, in blocks of its own speed.
     pub fn busy(&self) -> u64 {
         self.backlog.div_ceil(u64::from(self.slots.max(1)))
+    }
+
+    /// When it is done with so many blocks, working without a break: its backlog, then these; 0 if there are none.
+    pub fn done(&self, blocks: u64) -> Ratio {
+        if blocks == 0 {
+            return Ratio::ZERO;
+        }
+        let last = u128::from(self.busy()) + u128::from(blocks.div_ceil(self.slots.max(1).into()));
+        Ratio::new(last * 1_000_000, self.speed.millionths())
     }
 }
 

@@ -1,7 +1,7 @@
 //! The answers: which replica serves how much of each request, and when.
 
 use super::batch::fold;
-use super::{Batch, Cluster, Fixed, Ratio, Server, ServerId};
+use super::{Batch, Cluster, Fixed, Ratio, ServerId};
 
 /// Some blocks of one request, served by one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -41,16 +41,10 @@ impl Choice {
         loads
     }
 
-    /// When each server is done, working without a break: its backlog, then its blocks; 0 if it serves nothing.
+    /// When each server is done; 0 if it serves nothing.
     pub fn done(&self, batch: &Batch, cluster: &Cluster) -> Vec<Ratio> {
-        let done = |(load, server): (u64, &Server)| {
-            if load == 0 {
-                return Ratio::ZERO;
-            }
-            let last = u128::from(server.busy()) + u128::from(load.div_ceil(server.slots.into()));
-            Ratio::new(last * 1_000_000, server.speed.millionths())
-        };
-        self.loads(batch).into_iter().zip(cluster.servers()).map(done).collect()
+        let loads = self.loads(batch).into_iter().zip(cluster.servers());
+        loads.map(|(load, server)| server.done(load)).collect()
     }
 
     /// When the last server is done.

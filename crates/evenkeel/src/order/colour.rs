@@ -17,33 +17,28 @@ pub fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedule {
     let first = parts.next();
     let is_one_size = first.is_none_or(|size| parts.all(|blocks| blocks == size));
     // Several slots share the blocks of a part.
-    let has_slots =
-        cluster.clients().iter().any(|c| c.slots > 1) || cluster.servers().iter().any(|s| s.slots > 1);
-    let is_one_edge_a_part = is_one_size && (!has_slots || first.is_none_or(|size| size == 1));
+    let is_one_edge_a_part = is_one_size && (!has_slots(cluster) || first.is_none_or(|size| size == 1));
     match cluster.common_speed() {
         Some(speed)
             if is_one_edge_a_part && !cluster.has_backlogs() && cluster.max_concurrent().is_none() =>
         {
-            let size = first.unwrap_or(1);
-            order_equal(batch, cluster, choice, (size, has_slots), speed.millionths())
+            order_equal(batch, cluster, choice, first.unwrap_or(1), speed.millionths())
         }
         _ => lanes::order(batch, cluster, choice),
     }
 }
 
+fn has_slots(cluster: &Cluster) -> bool {
+    cluster.clients().iter().any(|c| c.slots > 1) || cluster.servers().iter().any(|s| s.slots > 1)
+}
+
 /// All parts have `size` blocks, or none at all.
-fn order_equal(
-    batch: &Batch,
-    cluster: &Cluster,
-    choice: &Choice,
-    (size, has_slots): (u64, bool),
-    speed: u64,
-) -> Schedule {
+fn order_equal(batch: &Batch, cluster: &Cluster, choice: &Choice, size: u64, speed: u64) -> Schedule {
     let edges = choice
         .parts(batch)
         .filter(|part| part.blocks > 0)
         .map(|part| (batch.client(part.request as usize).0, part.server.0));
-    let colours = if has_slots {
+    let colours = if has_slots(cluster) {
         let client_slots: Vec<u32> = cluster.clients().iter().map(|c| c.slots).collect();
         let server_slots: Vec<u32> = cluster.servers().iter().map(|s| s.slots).collect();
         let clients = Copies::new(edges.clone().map(|edge| edge.0), &client_slots);

@@ -445,8 +445,10 @@ pub(crate) fn unordered(batch: &Batch, choice: &Choice) -> Vec<Transfer> {
 
 /// How long the busiest client or server is busy: no order of `choice` is shorter.
 pub(crate) fn busiest(batch: &Batch, choice: &Choice) -> u64 {
-    let ends = batch.client_blocks().into_iter().chain(choice.loads(batch));
-    ends.max().unwrap_or(0)
+    let mut ends = vec![0; batch.n_clients()];
+    (0..batch.n_requests()).for_each(|i| ends[batch.client(i).index()] += batch.blocks(i));
+    ends.extend(choice.loads(batch));
+    ends.into_iter().max().unwrap_or(0)
 }
 
 /// The number, which is whole.
