@@ -37,6 +37,11 @@ impl Clock {
         Self { per_unit, speeds, per_block, nanos: (unit / divisor, per_unit / divisor) }
     }
 
+    /// Whether all blocks take whole ticks.
+    pub(crate) fn is_exact(&self) -> bool {
+        self.per_block.is_some()
+    }
+
     /// The ticks of so many blocks of a server, rounded down; they must fit in 64 bits.
     #[inline]
     pub(crate) fn at_least(&self, blocks: u64, server: ServerId) -> u64 {

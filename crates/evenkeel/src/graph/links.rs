@@ -151,9 +151,8 @@ pub(super) struct Bits {
     job_at: Vec<u32>,
     columns_of: Lines,
     rows_of: Lines,
-    /// The idle rows, and the idle columns.
-    idle_rows: Lines,
-    idle_columns: Lines,
+    idle_rows: Idle,
+    idle_columns: Idle,
 }
 
 impl Bits {
@@ -165,8 +164,8 @@ impl Bits {
             job_at: vec![NONE; n_rows * n_columns],
             columns_of: Lines::new(n_rows, n_columns),
             rows_of: Lines::new(n_columns, n_rows),
-            idle_rows: Lines::new(1, n_rows),
-            idle_columns: Lines::new(1, n_columns),
+            idle_rows: Idle::new(n_rows),
+            idle_columns: Idle::new(n_columns),
         };
         for (job, [row, column]) in (0..).zip(jobs) {
             let (row, column) = (row as usize, column as usize - n_rows);
@@ -198,8 +197,8 @@ impl Bits {
     #[inline]
     fn find_idle(&self, node: u32) -> Option<u32> {
         let (row, column) = match (node as usize).checked_sub(self.n_rows) {
-            None => (node as usize, self.columns_of.first_common(node as usize, &self.idle_columns)?),
-            Some(column) => (self.rows_of.first_common(column, &self.idle_rows)?, column),
+            None => (node as usize, self.idle_columns.first_in(&self.columns_of, node as usize)?),
+            Some(column) => (self.idle_rows.first_in(&self.rows_of, column)?, column),
         };
         Some(self.job_at[row * self.n_columns + column])
     }
@@ -207,8 +206,8 @@ impl Bits {
     #[inline]
     fn set_idle(&mut self, node: u32, is_idle: bool) {
         match (node as usize).checked_sub(self.n_rows) {
-            None => self.idle_rows.set(0, node as usize, is_idle),
-            Some(column) => self.idle_columns.set(0, column, is_idle),
+            None => self.idle_rows.set(node as usize, is_idle),
+            Some(column) => self.idle_columns.set(column, is_idle),
         }
     }
 
@@ -217,6 +216,40 @@ impl Bits {
         let (row, column) = (row as usize, column as usize - self.n_rows);
         self.columns_of.set(row, column, false);
         self.rows_of.set(column, row, false);
+    }
+}
+
+/// The idle nodes of one side. Often there is none or one, and then nothing has to be searched.
+#[derive(Debug)]
+struct Idle {
+    line: Lines,
+    count: usize,
+    /// All of them in one: if there is only one, it.
+    xor: usize,
+}
+
+impl Idle {
+    fn new(n: usize) -> Self {
+        Self { line: Lines::new(1, n), count: 0, xor: 0 }
+    }
+
+    #[inline]
+    fn set(&mut self, node: usize, is_idle: bool) {
+        if self.line.has(0, node) != is_idle {
+            self.line.set(0, node, is_idle);
+            self.count = if is_idle { self.count + 1 } else { self.count - 1 };
+            self.xor ^= node;
+        }
+    }
+
+    /// An idle node that is set in a line.
+    #[inline]
+    fn first_in(&self, lines: &Lines, line: usize) -> Option<usize> {
+        match self.count {
+            0 => None,
+            1 => lines.has(line, self.xor).then_some(self.xor),
+            _ => lines.first_common(line, &self.line),
+        }
     }
 }
 
@@ -238,6 +271,11 @@ impl Lines {
         let word = &mut self.bits[line * self.words + bit / 64];
         let mask = 1 << (bit % 64);
         *word = if value { *word | mask } else { *word & !mask };
+    }
+
+    #[inline]
+    fn has(&self, line: usize, bit: usize) -> bool {
+        self.bits[line * self.words + bit / 64] >> (bit % 64) & 1 == 1
     }
 
     /// The first bit of a line that is set, from `bit` on.
@@ -305,8 +343,8 @@ mod tests {
                     [&mut lists, &mut bits].into_iter().for_each(|links| links.set_idle(node, is_idle));
                     let Links::Bits(Bits { idle_rows, idle_columns, .. }) = &bits else { unreachable!() };
                     let idle = |node: u32| match node.checked_sub(n_rows) {
-                        None => idle_rows.next(0, node as usize) == Some(node as usize),
-                        Some(column) => idle_columns.next(0, column as usize) == Some(column as usize),
+                        None => idle_rows.line.has(0, node as usize),
+                        Some(column) => idle_columns.line.has(0, column as usize),
                     };
                     let by_list = lists.find_idle(node, u32::MAX, idle).is_some();
                     assert_eq!(by_list, bits.find_idle(node, 0, |_| false).is_some());

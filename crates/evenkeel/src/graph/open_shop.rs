@@ -79,6 +79,24 @@ pub(crate) fn schedule(matrix: &Matrix, length: u64, emit: impl FnMut(usize, u64
     Shop::new(matrix, length, emit).run()
 }
 
+/// A time and an id in one number, which is quickly compared.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Event(u128);
+
+impl Event {
+    fn new(time: u64, id: u32) -> Self {
+        Self(u128::from(time) << 32 | u128::from(id))
+    }
+
+    fn time(self) -> u64 {
+        (self.0 >> 32) as u64
+    }
+
+    fn id(self) -> u32 {
+        self.0 as u32
+    }
+}
+
 struct Job {
     nodes: [u32; 2],
     /// What is left, as of the last pause.
@@ -107,7 +125,7 @@ struct Shop<E> {
     emit: E,
     now: u64,
     /// Times at which a job may be done (ids below the number of jobs) or an idle node become tight.
-    events: BinaryHeap<Reverse<(u64, u32)>>,
+    events: BinaryHeap<Reverse<Event>>,
     /// Idle nodes to be looked at.
     ready: Vec<u32>,
     // Of the search for a path:
@@ -158,7 +176,7 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         let ready = (0..nodes.len() as u32).collect();
         let seen = vec![0; nodes.len()];
         let late = (0..).zip(&nodes).filter(|(_, node)| node.running == BUSY && node.n_jobs > 0);
-        let released = late.map(|(id, node)| Reverse((node.idle_since, jobs.len() as u32 + id)));
+        let released = late.map(|(id, node)| Reverse(Event::new(node.idle_since, jobs.len() as u32 + id)));
         let events: BinaryHeap<_> = released.collect();
         Self { jobs, nodes, links, emit, now: 0, events, ready, seen, search: 0, queue: Vec::new() }
     }
@@ -204,7 +222,8 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
 
     /// Goes to the next time at which something happens; false when all is done.
     fn advance(&mut self) -> bool {
-        while let Some(&Reverse((time, id))) = self.events.peek() {
+        while let Some(Reverse(event)) = self.events.peek() {
+            let (time, id) = (event.time(), event.id());
             if !self.ready.is_empty() && time > self.now {
                 return true;
             }
@@ -260,7 +279,7 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
 
     fn set_alarm(&mut self, node: u32) {
         self.nodes[node as usize].has_alarm = true;
-        self.events.push(Reverse((self.tight_at(node), self.jobs.len() as u32 + node)));
+        self.events.push(Reverse(Event::new(self.tight_at(node), self.jobs.len() as u32 + node)));
     }
 
     fn partner(&self, job: u32, node: u32) -> u32 {
@@ -347,7 +366,7 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         let job = &mut self.jobs[id as usize];
         job.since = self.now;
         let [row, column] = job.nodes;
-        self.events.push(Reverse((self.now + job.left, id)));
+        self.events.push(Reverse(Event::new(self.now + job.left, id)));
         for (node, mate) in [(row, column), (column, row)] {
             self.links.set_idle(node, false);
             let node = &mut self.nodes[node as usize];

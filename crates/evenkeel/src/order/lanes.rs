@@ -26,7 +26,20 @@ pub(super) fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedu
 /// Ticks in which the longest schedule that may be needed still has a number.
 fn clock(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Clock {
     let units = |blocks: u64, server: &Server| blocks as f64 / server.speed.millionths() as f64;
-    let of_block: Vec<f64> = cluster.servers().iter().map(|s| units(1, s)).collect();
+    let latest = |servers: &mut dyn Iterator<Item = &Server>| {
+        servers.map(|server| units(server.busy(), server)).fold(0.0, f64::max)
+    };
+    let up_to = |time: f64| {
+        let most = MOST_TICKS / time.max(f64::MIN_POSITIVE);
+        Clock::new(cluster, most.min(MOST_TICKS) as u64)
+    };
+    // Mostly even a schedule of one transfer after the other has a number.
+    let of_block: Vec<f64> = cluster.servers().iter().map(|server| units(1, server)).collect();
+    let slowest = of_block.iter().copied().fold(0.0, f64::max);
+    let clock = up_to(latest(&mut cluster.servers().iter()) + slowest * batch.total_blocks() as f64);
+    if clock.is_exact() {
+        return clock;
+    }
     let mut work = vec![0.0; batch.n_clients()];
     for part in choice.parts(batch) {
         work[batch.client(part.request as usize).index()] +=
@@ -35,9 +48,7 @@ fn clock(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Clock {
     let loads = choice.loads(batch);
     let serving = || cluster.servers().iter().zip(&loads).filter(|(_, load)| **load > 0);
     let longest = serving().map(|(s, &load)| units(load, s)).chain(work).fold(0.0, f64::max);
-    let latest = serving().map(|(s, _)| units(s.busy(), s)).fold(0.0, f64::max);
-    let most = MOST_TICKS / (longest + latest).max(f64::MIN_POSITIVE);
-    Clock::new(cluster, most.min(MOST_TICKS) as u64)
+    up_to(latest(&mut serving().map(|(s, _)| s)) + longest)
 }
 
 /// Stands for a start that is not known.
@@ -198,7 +209,8 @@ impl<'a> Lanes<'a> {
                 }
             }
         }
-        others.sort_unstable();
+        others = sorted_by(others.iter().copied(), batch.n_requests(), |other| other.request);
+        others.chunk_by_mut(|a, b| a.request == b.request).for_each(<[Interval]>::sort_unstable);
         others.dedup_by(|next, kept| kept.join(next));
         // What is less than a billionth of a block is in the next one.
         others.retain(|other| !other.blocks.is_zero());

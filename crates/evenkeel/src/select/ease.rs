@@ -157,6 +157,9 @@ impl<'a> State<'a> {
         let level = level * (1.0 + 1e-12);
         for sweep in 0..SWEEPS {
             self.see_who_waits(level);
+            if self.latest() <= level && !self.waits.contains(&true) {
+                break;
+            }
             let mut wanted = vec![false; self.loads.len()];
             let mut moved = false;
             for k in 0..self.items.len() {
