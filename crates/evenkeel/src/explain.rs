@@ -29,7 +29,8 @@ pub struct Explanation {
     pub bound: Bound,
     /// How few copies lower the bound by each of [`PERCENTS`].
     pub copies: Vec<CopyAdvice>,
-    /// The server that helps most if it is twice as fast; none if no single one helps.
+    /// The server that helps most if it is twice as fast; none if no single one helps, or under a limit on concurrency,
+    /// which goes with one speed only.
     pub faster: Option<SpeedAdvice>,
     /// How far one more copy of everything would relieve the servers, and how few of these copies matter.
     pub everything: CopyAdvice,
@@ -86,8 +87,8 @@ pub fn explain(batch: &Batch, cluster: &Cluster, goal: Goal) -> Explanation {
     Explanation { bound: Bound { value: time(top), proof }, copies, faster, everything }
 }
 
-/// What copies do not change: what all servers together need, or a client (but where speeds differ, and a copy is
-/// faster; that is not looked for).
+/// What copies do not change: what all servers together need, or a client (but where the cluster is not even, and a copy
+/// is faster or earlier; that is not looked for).
 fn floor(batch: &Batch, cluster: &Cluster, paces: &Paces, goal: Goal) -> (Level, Proof) {
     let all: Vec<ServerId> = (0..batch.n_servers() as u32).map(ServerId).collect();
     let together = paces.level_for(&all, None, batch.total_blocks().into());

@@ -255,7 +255,7 @@ impl Report {
         if let Some(advice) = copies.iter().find(|advice| !advice.is_reached) {
             let limit = match &advice.bound.proof {
                 Proof::Servers(_) => "all servers together need so long".to_owned(),
-                Proof::Client { client, .. } if self.is_even() => {
+                Proof::Client { client, .. } if self.input.cluster.is_even() => {
                     format!("client {} needs so long", self.client(*client))
                 }
                 Proof::Client { client, .. } => format!(
@@ -281,12 +281,6 @@ impl Report {
         let _ = write!(text, "\nWhen each server is done in the most even plan{legend}:\n\n");
         text.push_str(&self.chart());
         text
-    }
-
-    /// Whether a client takes the same time whichever replicas serve it.
-    fn is_even(&self) -> bool {
-        let cluster = &self.input.cluster;
-        cluster.common_speed().is_some() && !cluster.has_backlogs()
     }
 
     /// What the servers of the bottleneck can do, unless that is one block a slot each.

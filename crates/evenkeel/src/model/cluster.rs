@@ -126,7 +126,7 @@ impl Cluster {
             return Err(ModelError::TooSlow);
         }
         let cluster = Self { servers, clients, max_concurrent };
-        if max_concurrent.is_some() && (cluster.has_backlogs() || cluster.common_speed().is_none()) {
+        if max_concurrent.is_some() && !cluster.is_even() {
             return Err(ModelError::LimitOnUnequal);
         }
         Ok(cluster)
@@ -168,6 +168,12 @@ impl Cluster {
     /// Whether any server is busy at first.
     pub fn has_backlogs(&self) -> bool {
         self.servers.iter().any(|s| s.backlog > 0)
+    }
+
+    /// Whether servers have one speed and no backlog: then it does not matter to a client which of them serves it, and
+    /// the bound on the length is always reached.
+    pub fn is_even(&self) -> bool {
+        self.common_speed().is_some() && !self.has_backlogs()
     }
 
     /// A number that tells this cluster from others, the same on every machine.

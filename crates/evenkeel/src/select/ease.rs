@@ -17,8 +17,8 @@ use crate::model::{Batch, Choice, Cluster, Part, ServerId};
 const SWEEPS: usize = 3;
 /// Later levels that are tried, each halving what some client takes too long.
 const LEVELS: usize = 6;
-/// So many moments are looked at to see who waits.
-const MOMENTS: usize = 64;
+/// At most so many moments are looked at to see who waits.
+const MOST_MOMENTS: usize = 64;
 
 /// Each request to its fastest replica with room, if all find room by `level`; then as [`ease`].
 pub(super) fn fastest(batch: &Batch, cluster: &Cluster, paces: &Paces, level: Level) -> Option<Choice> {
@@ -56,9 +56,10 @@ pub(super) fn ease(batch: &Batch, cluster: &Cluster, paces: &Paces, level: Level
 
 /// A level as a fraction with as large a denominator as fits.
 fn rounded(level: f64) -> Level {
-    let fits = |bits: &i32| level * f64::from(*bits).exp2() < (1_u64 << 62) as f64;
-    let bits = (0..=62).rev().find(fits).unwrap_or(0);
-    Level::new((level * f64::from(bits).exp2()) as u128, 1 << bits)
+    let most = (1_u64 << 62) as f64;
+    let denominator =
+        (0..=62).rev().map(|bits| 1_u64 << bits).find(|&d| level * (d as f64) < most).unwrap_or(1);
+    Level::new((level * denominator as f64) as u128, denominator)
 }
 
 /// Where everything is: the parts of a choice as they are moved about.
@@ -183,16 +184,18 @@ impl<'a> State<'a> {
         if latest == 0.0 {
             return;
         }
-        let moment = |k: usize| latest * k as f64 / MOMENTS as f64;
-        let mut work = vec![[0.0; MOMENTS]; self.work.len()];
+        // Fewer for many clients, so that there are not many more sums than requests.
+        let moments = (2 * self.items.len() / self.work.len().max(1)).clamp(1, MOST_MOMENTS);
+        let moment = |k: usize| latest * k as f64 / moments as f64;
+        let mut work = vec![0.0; self.work.len() * moments];
         for k in 0..self.items.len() {
             let (client, Part { server, blocks, .. }) = self.item(k);
-            let last = (self.free[server.index()] / latest * MOMENTS as f64) as usize;
-            work[client][last.min(MOMENTS - 1)] += blocks as f64 * self.cost[server.index()];
+            let last = (self.free[server.index()] / latest * moments as f64) as usize;
+            work[client * moments + last.min(moments - 1)] += blocks as f64 * self.cost[server.index()];
         }
-        for ((waits, work), slots) in self.waits.iter_mut().zip(work).zip(&self.slots) {
+        for ((waits, work), slots) in self.waits.iter_mut().zip(work.chunks(moments)).zip(&self.slots) {
             let mut gathered = 0.0;
-            *waits = (0..MOMENTS).rev().any(|k| {
+            *waits = (0..moments).rev().any(|k| {
                 gathered += work[k];
                 work[k] > 0.0 && moment(k) + gathered / slots > level
             });

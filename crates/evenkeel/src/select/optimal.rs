@@ -22,8 +22,7 @@ use crate::model::{Batch, Choice, Cluster, Part, ServerId};
 pub fn select(batch: &Batch, cluster: &Cluster, goal: Goal) -> (Choice, Bound) {
     let paces = Paces::new(cluster);
     let beside = beside(batch, cluster, goal);
-    let is_even = cluster.common_speed().is_some() && !cluster.has_backlogs();
-    let for_clients = goal == Goal::Length && !is_even;
+    let for_clients = goal == Goal::Length && !cluster.is_even();
     if for_clients
         && let Some((level, proof)) = &beside
         && let Some(choice) = fastest(batch, cluster, &paces, *level)
