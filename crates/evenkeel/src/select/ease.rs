@@ -185,7 +185,8 @@ impl<'a> State<'a> {
             return;
         }
         // Fewer for many clients, so that there are not many more sums than requests.
-        let moments = (2 * self.items.len() / self.work.len().max(1)).clamp(1, MOST_MOMENTS);
+        let n_sums = (2 * self.items.len()).max(1 << 16);
+        let moments = (n_sums / self.work.len().max(1)).clamp(1, MOST_MOMENTS);
         let moment = |k: usize| latest * k as f64 / moments as f64;
         let mut work = vec![0.0; self.work.len() * moments];
         for k in 0..self.items.len() {
