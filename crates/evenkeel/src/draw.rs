@@ -1,4 +1,4 @@
-//! Randomness, passed in by the caller: seeded in production, injected by tests.
+//! Randomness, passed in by the caller: seeded in production, injected by tests. And ties, broken by id or by hash.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -40,9 +40,47 @@ impl Draw for Seeded {
     }
 }
 
+/// Which of several equally good candidates is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ties {
+    /// The one with the lowest id. Everybody then runs to the same one.
+    LowestId,
+    /// The one with the lowest hash of who chooses and who is chosen, so that each has a preference of its own: the
+    /// same on every machine, in any order of events.
+    Hashed(u64),
+}
+
+impl Ties {
+    /// The candidate with the lowest number is taken by `chooser`.
+    #[inline]
+    pub fn rank(self, chooser: u32, candidate: u32) -> u64 {
+        match self {
+            Self::LowestId => candidate.into(),
+            Self::Hashed(seed) => mix(mix(mix(seed) ^ u64::from(chooser)) ^ u64::from(candidate)),
+        }
+    }
+}
+
+/// The finaliser of splitmix64.
+pub(crate) fn mix(z: u64) -> u64 {
+    let z = z.wrapping_add(0x9E37_79B9_7F4A_7C15);
+    let z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    let z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+    z ^ (z >> 31)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ties_are_broken_as_specified() {
+        assert_eq!(mix(0), 0xE220_A839_7B1D_CDAF);
+        assert_eq!(Ties::LowestId.rank(9, 4), 4);
+        let ranks = |seed, chooser| (0..8).map(|c| Ties::Hashed(seed).rank(chooser, c)).collect::<Vec<_>>();
+        assert_ne!(ranks(0, 0), ranks(0, 1), "each chooser has its own order");
+        assert_ne!(ranks(0, 0), ranks(1, 0));
+    }
 
     #[test]
     fn a_seed_names_one_sequence() {

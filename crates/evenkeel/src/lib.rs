@@ -6,6 +6,7 @@
 //! * [`model`] – the batch, its choice of replicas, its schedule: plain flat data.
 //! * [`select`] – which replica serves each request.
 //! * [`order`] – when each transfer starts.
+//! * [`bid`] – how clients and servers agree on both without a centre.
 //! * [`bound`] – how early any plan could end, with the proof.
 //! * [`explain`] – what limits, and what would help.
 //! * [`check`] – re-verifies a plan and its proof from scratch.
@@ -29,6 +30,7 @@
 //! # Ok::<(), evenkeel::model::ModelError>(())
 //! ```
 
+pub mod bid;
 pub mod bound;
 pub mod check;
 pub mod draw;

@@ -1,15 +1,81 @@
-//! The table of policies: help texts, errors and the command line read it.
+//! The table of policies: help texts, errors, `compare` and the command line read it.
 
+use crate::bid::{self, Rules};
 use crate::bound::Bound;
-use crate::draw::Draw;
-use crate::model::{Batch, Choice, Cluster};
-use crate::select::{self, Goal};
+use crate::draw::{Seeded, Ties};
+use crate::model::{Batch, Choice, Cluster, Grant, Ratio, Schedule};
+use crate::order::{self, rounds::Rounds};
+use crate::select::{self, Goal, equi};
+
+/// What a policy is asked for beside the batch. Policies ignore what does not concern them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// What an optimal choice is to be best at.
+    pub goal: Goal,
+    /// Whatever is drawn depends on it.
+    pub seed: u64,
+    /// How those who bid break ties; hashed unless said otherwise.
+    pub ties: Option<Ties>,
+    /// How often a client may bid in a round, where it may bid again.
+    pub passes: u32,
+    /// Bids at once, where there may be several.
+    pub bids: u32,
+}
+
+impl Default for Ask {
+    fn default() -> Self {
+        Self { goal: Goal::Length, seed: 0, ties: None, passes: 4, bids: 2 }
+    }
+}
+
+impl Ask {
+    fn ties(&self) -> Ties {
+        self.ties.unwrap_or(Ties::Hashed(self.seed))
+    }
+
+    fn draw(&self) -> Seeded {
+        Seeded::new(self.seed)
+    }
+}
+
+/// A schedule, and how it came about.
+#[derive(Clone, Debug, Default)]
+pub struct Ordered {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// Of a policy that proceeds round by round: how many rounds, and the length without needless waiting.
+    pub rounds: Option<(u32, Ratio)>,
+    /// Of a policy that exchanges messages: how many.
+    pub messages: Option<u64>,
+}
+
+impl Ordered {
+    fn by_rounds(batch: &Batch, cluster: &Cluster, grants: &[Grant], messages: Option<u64>) -> Self {
+        let Rounds { schedule, n_rounds, compacted } = Rounds::new(batch, cluster, grants);
+        Self { schedule, rounds: Some((n_rounds, compacted)), messages }
+    }
+}
 
 /// Chooses replicas; gives the proof too, if it has one.
-pub type SelectFn = fn(&Batch, &Cluster, Goal, &mut dyn Draw) -> (Choice, Option<Bound>);
+pub type SelectFn = fn(&Batch, &Cluster, &Ask) -> (Choice, Option<Bound>);
+/// Orders what was chosen.
+pub type OrderFn = fn(&Batch, &Cluster, &Choice, &Ask) -> Ordered;
+/// Chooses and orders at once.
+pub type PlanFn = fn(&Batch, &Cluster, &Ask) -> (Choice, Ordered);
 
-/// A policy that chooses replicas.
-#[derive(Clone, Copy)]
+/// Which question a policy answers.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Which replica serves each request.
+    Select(SelectFn),
+    /// When each transfer takes place. Asked for as a policy, it orders the optimal choice.
+    Order(OrderFn),
+    /// Both at once.
+    Plan(PlanFn),
+}
+
+/// A policy.
+#[derive(Clone, Copy, Debug)]
 pub struct Policy {
     /// The name it is asked for by.
     pub name: &'static str,
@@ -20,51 +86,168 @@ pub struct Policy {
     /// What it does, in a line.
     pub summary: &'static str,
     /// The policy itself.
-    pub select: SelectFn,
+    pub kind: Kind,
 }
 
-impl std::fmt::Debug for Policy {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Policy").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// All policies that choose replicas.
-pub static SELECTIONS: [Policy; 3] = [
+/// All policies, by question.
+pub static POLICIES: [Policy; 18] = [
     Policy {
         name: "optimal",
         alias: Some("ap"),
         source: "AP of Wu and Liu, paper 000 §1",
         summary: "the choice that no other beats, with its proof; splits requests where that helps",
-        select: |batch, cluster, goal, _| {
-            let (choice, bound) = select::optimal::select(batch, cluster, goal);
+        kind: Kind::Select(|batch, cluster, ask| {
+            let (choice, bound) = select::optimal::select(batch, cluster, ask.goal);
             (choice, Some(bound))
-        },
+        }),
     },
     Policy {
         name: "first",
         alias: None,
         source: "common practice",
         summary: "the first copy listed",
-        select: |batch, _, _, _| (select::first::select(batch), None),
+        kind: Kind::Select(|batch, _, _| (select::first::select(batch), None)),
+    },
+    Policy {
+        name: "nearest",
+        alias: None,
+        source: "common practice, baseline of papers 003 and 004",
+        summary: "the copy on the client's host, else in its rack; hosts are in the files of servers and clients",
+        kind: Kind::Select(|batch, cluster, ask| (select::nearest::select(batch, cluster, ask.ties()), None)),
     },
     Policy {
         name: "random",
         alias: None,
         source: "Random of paper 000 §4, RIORS of paper 001",
         summary: "a copy drawn uniformly for each request",
-        select: |batch, _, _, draw| (select::random::select(batch, draw), None),
+        kind: Kind::Select(|batch, _, ask| (select::random::select(batch, &mut ask.draw()), None)),
+    },
+    Policy {
+        name: "lddf",
+        alias: None,
+        source: "Chen and Majumdar, paper 001 §3.3",
+        summary: "servers take requests in turn, those that could serve the fewest first",
+        kind: Kind::Select(|batch, _, _| (select::lddf::lddf(batch), None)),
+    },
+    Policy {
+        name: "hddf",
+        alias: None,
+        source: "Chen and Majumdar, paper 001 §3.4",
+        summary: "servers take requests in turn, those that could serve the most first",
+        kind: Kind::Select(|batch, _, _| (select::lddf::hddf(batch), None)),
+    },
+    Policy {
+        name: "equi",
+        alias: None,
+        source: "paper 001 §3.1",
+        summary: "an equal share for every server, its oldest requests",
+        kind: Kind::Select(|batch, _, _| {
+            (equi::select(batch, equi::Pick::Oldest, equi::Rounding::Up), None)
+        }),
+    },
+    Policy {
+        name: "equi-fewest",
+        alias: None,
+        source: "paper 001 §3.1, our choice of requests",
+        summary: "an equal share for every server, the requests that the fewest others could take",
+        kind: Kind::Select(|batch, _, _| {
+            (equi::select(batch, equi::Pick::FewestReplicas, equi::Rounding::Up), None)
+        }),
+    },
+    Policy {
+        name: "aequi",
+        alias: None,
+        source: "paper 001 §3.2",
+        summary: "every server is filled up to the average, what it has to do already included",
+        kind: Kind::Select(|batch, cluster, _| (select::aequi::fill(batch, cluster), None)),
+    },
+    Policy {
+        name: "hdlwf",
+        alias: None,
+        source: "paper 000 §3",
+        summary: "clients bid at the lightest server they know, servers grant the client with most to do",
+        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::hdlwf(ask.ties(), ask.seed))),
+    },
+    Policy {
+        name: "hdlwf-rebid",
+        alias: None,
+        source: "paper 000 §6, future work",
+        summary: "hdlwf, where who is rejected bids again in the same round, --passes times",
+        kind: Kind::Plan(|batch, cluster, ask| {
+            bidding(batch, cluster, Rules { passes: ask.passes, ..Rules::hdlwf(ask.ties(), ask.seed) })
+        }),
+    },
+    Policy {
+        name: "hdlwf-multi",
+        alias: None,
+        source: "paper 000 §6, future work",
+        summary: "hdlwf, where clients bid at several servers at once, --bids of them",
+        kind: Kind::Plan(|batch, cluster, ask| {
+            bidding(batch, cluster, Rules { bids: ask.bids, ..Rules::hdlwf(ask.ties(), ask.seed) })
+        }),
+    },
+    Policy {
+        name: "random-bid",
+        alias: None,
+        source: "Random of paper 000 §4",
+        summary: "clients bid for requests and servers grant bids drawn by lot",
+        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::random_bid(ask.seed))),
+    },
+    Policy {
+        name: "hdf-dist",
+        alias: None,
+        source: "Durand et al., paper 000 §5.2",
+        summary: "clients bid by lot, servers grant the client with most to do",
+        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::hdf_dist(ask.seed))),
+    },
+    Policy {
+        name: "mpasses",
+        alias: None,
+        source: "Durand et al., paper 000 §5.2",
+        summary: "hdf-dist, where who is rejected bids again in the same round, --passes times",
+        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::mpasses(ask.passes, ask.seed))),
+    },
+    Policy {
+        name: "lddf-slots",
+        alias: None,
+        source: "Chen and Majumdar, paper 000 §5.1",
+        summary: "slot by slot, servers take a request of a free client, those that could serve the fewest first",
+        kind: Kind::Plan(|batch, cluster, _| {
+            by_grants(batch, cluster, &order::lddf_slots::lddf(batch, cluster), None)
+        }),
+    },
+    Policy {
+        name: "hddf-slots",
+        alias: None,
+        source: "Chen and Majumdar, paper 000 §5.1",
+        summary: "slot by slot, servers take a request of a free client, those that could serve the most first",
+        kind: Kind::Plan(|batch, cluster, _| {
+            by_grants(batch, cluster, &order::lddf_slots::hddf(batch, cluster), None)
+        }),
+    },
+    Policy {
+        name: "colour",
+        alias: None,
+        source: "paper 000 §2.1",
+        summary: "the shortest order (with backlogs or different speeds: nearly), by edge colouring or open shop",
+        kind: Kind::Order(|batch, cluster, choice, _| {
+            let schedule = order::colour::order(batch, cluster, choice);
+            Ordered { schedule, rounds: None, messages: None }
+        }),
     },
 ];
 
-/// The orders. As the name of a policy each means `optimal` with that order.
-pub static ORDERS: [(&str, &str); 1] = [(
-    "colour",
-    "the shortest order (with backlogs or different speeds: nearly), by edge colouring (paper 000 §2.1) or open shop",
-)];
+fn bidding(batch: &Batch, cluster: &Cluster, rules: Rules) -> (Choice, Ordered) {
+    let bid::rounds::Bidding { grants, n_messages } = bid::rounds::run(batch, cluster, rules);
+    by_grants(batch, cluster, &grants, Some(n_messages))
+}
+
+fn by_grants(batch: &Batch, cluster: &Cluster, grants: &[Grant], messages: Option<u64>) -> (Choice, Ordered) {
+    let choice = Choice::granted(batch.n_requests(), grants);
+    (choice, Ordered::by_rounds(batch, cluster, grants, messages))
+}
 
 /// The policy of that name.
 pub fn find(name: &str) -> Option<&'static Policy> {
-    let name = if ORDERS.iter().any(|&(order, _)| order == name) { "optimal" } else { name };
-    SELECTIONS.iter().find(|p| p.name == name || p.alias == Some(name))
+    POLICIES.iter().find(|policy| policy.name == name || policy.alias == Some(name))
 }

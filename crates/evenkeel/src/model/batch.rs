@@ -1,5 +1,7 @@
 //! A batch: who wants how much of what, and which servers hold a copy.
 
+use std::sync::Arc;
+
 use super::names::{NameTable, checked, shown};
 use super::{ClientId, MAX_SLOTS, ServerId};
 
@@ -111,8 +113,8 @@ impl<'a> Replicas<'a> {
 /// bits. A request may be empty: it has a replica chosen, but no transfer takes time.
 #[derive(Clone, Debug)]
 pub struct Batch {
-    clients: NameTable,
-    servers: NameTable,
+    clients: Arc<NameTable>,
+    servers: Arc<NameTable>,
     client_of: Vec<ClientId>,
     replicas: Vec<ServerId>,
     replica_ends: Vec<u32>,
@@ -191,6 +193,28 @@ impl Batch {
             fold(self.replica_ends.iter().map(|&end| u64::from(end))),
             fold(self.blocks.iter().copied()),
         ])
+    }
+
+    /// Some of the requests, in this order, as a batch of the same clients and servers.
+    pub(crate) fn subset(&self, requests: &[u32]) -> Self {
+        let mut batch = Self {
+            clients: Arc::clone(&self.clients),
+            servers: Arc::clone(&self.servers),
+            client_of: requests.iter().map(|&i| self.client(i as usize)).collect(),
+            replicas: Vec::new(),
+            replica_ends: Vec::with_capacity(requests.len()),
+            width: self.width,
+            blocks: Vec::new(),
+            total_blocks: requests.iter().map(|&i| self.blocks(i as usize)).sum(),
+        };
+        for &i in requests {
+            batch.replicas.extend_from_slice(self.replicas().of(i as usize));
+            batch.replica_ends.push(batch.replicas.len() as u32);
+        }
+        if self.sizes().is_some() {
+            batch.blocks = requests.iter().map(|&i| self.blocks(i as usize)).collect();
+        }
+        batch
     }
 
     /// The batch after some blocks got one more copy each.
@@ -398,8 +422,8 @@ impl BatchBuilder {
             self.client_of.iter_mut().for_each(|c| c.0 = new_id[c.index()]);
         }
         Batch {
-            clients: self.clients,
-            servers: self.servers,
+            clients: Arc::new(self.clients),
+            servers: Arc::new(self.servers),
             client_of: self.client_of,
             replicas: self.replicas,
             replica_ends: self.replica_ends,

@@ -1,7 +1,7 @@
 //! What is known of servers and clients beside their names, and of the limit on all of them together.
 
 use super::batch::fold;
-use super::{Batch, ClientId, ModelError, Ratio, ServerId};
+use super::{Batch, ClientId, ModelError, NameTable, Ratio, ServerId};
 
 /// The most transfers at once of a server or client.
 pub const MAX_SLOTS: u32 = 1 << 16;
@@ -81,7 +81,18 @@ pub struct Cluster {
     servers: Vec<Server>,
     clients: Vec<Client>,
     max_concurrent: Option<u64>,
+    hosts: Hosts,
 }
+
+/// Where servers and clients run, each a path such as rack and host; empty if that is not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Hosts {
+    of_servers: Vec<Path>,
+    of_clients: Vec<Path>,
+}
+
+/// The parts of a path, each a number.
+type Path = Vec<u32>;
 
 impl Cluster {
     /// All of speed 1, with one slot and no backlog.
@@ -90,6 +101,7 @@ impl Cluster {
             servers: vec![Server::default(); batch.n_servers()],
             clients: vec![Client::default(); batch.n_clients()],
             max_concurrent: None,
+            hosts: Hosts::default(),
         }
     }
 
@@ -125,11 +137,45 @@ impl Cluster {
         if longest > u128::from(u64::MAX) >> u32::from(slowest != fastest) {
             return Err(ModelError::TooSlow);
         }
-        let cluster = Self { servers, clients, max_concurrent };
+        let cluster = Self { servers, clients, max_concurrent, hosts: Hosts::default() };
         if max_concurrent.is_some() && !cluster.is_even() {
             return Err(ModelError::LimitOnUnequal);
         }
         Ok(cluster)
+    }
+
+    /// The same cluster where it is known on which host each server and each client runs, if it is (else empty). A host may
+    /// be a path, `/rack1/host7`: then those in one rack are nearer to each other than to others.
+    pub fn on_hosts<'a>(
+        mut self,
+        servers: impl IntoIterator<Item = &'a str>,
+        clients: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let mut names = NameTable::new();
+        let mut path = |host: &'a str| -> Path {
+            host.split('/').filter(|part| !part.is_empty()).map(|part| names.intern(part)).collect()
+        };
+        self.hosts.of_servers = servers.into_iter().map(&mut path).collect();
+        self.hosts.of_clients = clients.into_iter().map(&mut path).collect();
+        self
+    }
+
+    /// How far a client is from a server: 0 on the same host, 1 in the same rack, and so on; `None` if that is not known.
+    pub fn distance(&self, client: ClientId, server: ServerId) -> Option<u32> {
+        let Hosts { of_servers, of_clients } = &self.hosts;
+        let (a, b) = (of_clients.get(client.index())?, of_servers.get(server.index())?);
+        let in_common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+        (!a.is_empty() && !b.is_empty()).then(|| (a.len().max(b.len()) - in_common) as u32)
+    }
+
+    /// The cluster when each server has so many blocks more to move first; without a limit on concurrency, which would not
+    /// go with that.
+    pub(crate) fn with_more_backlog(&self, blocks: &[u64]) -> Self {
+        let mut cluster = Self { max_concurrent: None, ..self.clone() };
+        for (server, blocks) in cluster.servers.iter_mut().zip(blocks) {
+            server.backlog = server.backlog.saturating_add(*blocks);
+        }
+        cluster
     }
 
     /// What is known of a server.

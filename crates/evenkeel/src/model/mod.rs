@@ -15,7 +15,7 @@ pub use cluster::{Client, Cluster, MAX_SLOTS, Server, Speed};
 pub use names::{NameTable, shown};
 pub(crate) use number::gcd;
 pub use number::{Fixed, Ratio};
-pub use plan::{Choice, Part, Schedule, Transfer};
+pub use plan::{Choice, Grant, Part, Schedule, Transfer};
 
 /// Index of a client in its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

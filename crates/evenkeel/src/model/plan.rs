@@ -14,6 +14,15 @@ pub struct Part {
     pub blocks: u64,
 }
 
+/// A part and the round in which it is served, as policies say that proceed round by round.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Grant {
+    /// Counted from 0.
+    pub round: u32,
+    /// What is served, and by whom.
+    pub part: Part,
+}
+
 /// Which replica serves each request.
 ///
 /// Nearly all requests are served whole, so a choice is one server a request, and beside it the parts that
@@ -27,6 +36,18 @@ pub struct Choice {
 }
 
 impl Choice {
+    /// Each request whole from one server.
+    pub fn whole(servers: Vec<ServerId>) -> Self {
+        Self { servers, split_off: Vec::new() }
+    }
+
+    /// What was granted, each request whole and once.
+    pub fn granted(n_requests: usize, grants: &[Grant]) -> Self {
+        let mut servers = vec![ServerId(0); n_requests];
+        grants.iter().for_each(|grant| servers[grant.part.request as usize] = grant.part.server);
+        Self::whole(servers)
+    }
+
     /// Each part of each request, by ascending request.
     pub fn parts<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = Part> + Clone + 'a {
         Parts { batch, servers: &self.servers, split_off: &self.split_off, next: 0 }

@@ -2,3 +2,5 @@
 
 pub mod colour;
 mod lanes;
+pub mod lddf_slots;
+pub mod rounds;

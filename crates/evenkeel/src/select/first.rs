@@ -4,6 +4,5 @@ use crate::model::{Batch, Choice};
 
 /// Each request from its first replica.
 pub fn select(batch: &Batch) -> Choice {
-    let servers = batch.replicas().iter().map(|set| set[0]).collect();
-    Choice { servers, split_off: Vec::new() }
+    Choice::whole(batch.replicas().iter().map(|set| set[0]).collect())
 }

@@ -2,10 +2,15 @@
 //!
 //! Each policy is a file of its own; [`optimal`] is the one that comes with a proof.
 
+pub mod aequi;
 mod ease;
+pub mod equi;
 pub mod first;
+pub mod lddf;
+pub mod nearest;
 pub mod optimal;
 pub mod random;
+pub mod replanned;
 pub mod whole;
 
 /// What an optimal selection is for.

@@ -9,5 +9,5 @@ use crate::model::{Batch, Choice};
 /// Each request from a replica drawn uniformly.
 pub fn select(batch: &Batch, draw: &mut dyn Draw) -> Choice {
     let servers = batch.replicas().iter().map(|set| set[draw.below(set.len() as u32) as usize]);
-    Choice { servers: servers.collect(), split_off: Vec::new() }
+    Choice::whole(servers.collect())
 }

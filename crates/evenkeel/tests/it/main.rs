@@ -7,6 +7,7 @@ mod explain;
 mod golden_2;
 mod optimal;
 mod paper_000;
+mod paper_001;
 mod support;
 mod tidy;
 mod unequal;

@@ -23,17 +23,18 @@ const BANNED_TEXT: [&str; 9] =
 const CORE_DEPENDENCIES: [&str; 4] = ["hashbrown", "rand_core", "rand_pcg", "thiserror"];
 
 /// Which rooms of the core each room may use. Use goes one way only.
-const ROOMS: [(&str, &[&str]); 10] = [
+const ROOMS: [(&str, &[&str]); 11] = [
     ("model", &[]),
     ("draw", &[]),
     ("graph", &["model", "draw"]),
     ("bound", &["model", "graph"]),
     ("select", &["model", "graph", "bound", "draw"]),
-    ("order", &["model", "graph"]),
+    ("order", &["model", "graph", "draw"]),
+    ("bid", &["model", "graph", "draw"]),
     ("explain", &["model", "graph", "bound", "select"]),
     ("check", &["model", "bound"]),
     ("workload", &["model", "draw"]),
-    ("policy", &["model", "bound", "draw", "select"]),
+    ("policy", &["model", "bound", "draw", "select", "order", "bid"]),
 ];
 
 /// Which crates of the workspace each crate may depend on.

@@ -1,0 +1,165 @@
+//! Clients and servers agree on replicas and order by bidding, without a centre.
+//!
+//! HDLWF (highest degree, lightest workload first) of paper 000 §3, and its relatives. In each round every client bids for
+//! one of its pending requests at one of the servers that hold it; every server grants one of the bids and rejects the
+//! others. Two state machines, [`client::Client`] and [`server::Server`], exchange the messages below; whoever drives them
+//! carries the messages and tells them when a round begins and ends. [`rounds::run`] is the synchronous driver that planning
+//! uses; a live cluster drives the same machines.
+//!
+//! | policy | a client bids | a server grants |
+//! |---|---|---|
+//! | `hdlwf` | at the server with the lightest workload that it knows of | the client with the most pending blocks |
+//! | `random-bid` (000 §4) | for a request and at a replica drawn by lot | a bid drawn by lot |
+//! | `hdf-dist` (Durand et al., 000 §5.2) | as `random-bid` | the client with the most pending blocks, ties by lot |
+//! | `mpasses` (the same) | as `hdf-dist`, and again in the same round if it was rejected | as `hdf-dist` |
+//! | `hdlwf-rebid`, `hdlwf-multi` (000 §6, future work) | as `hdlwf`, again in the same round; at several servers at once | as `hdlwf` |
+//!
+//! Deviations from the paper, whose Figure 3 is not complete. All workloads are 0 at first, and with ties by lowest id all
+//! clients run to the same server, which alone doubles the length; ties are hashed. A server whose time-out passes without a
+//! bid ends for good and is missing when clients turn to it later; here it ends when all its clients are done.
+//! Workloads and degrees are in blocks, with speeds and backlogs workloads are times.
+//!
+//! **What may go wrong on the way.** Messages may be late, doubled, overtake each other or be lost. A client numbers its
+//! bids at a server and has one open at a time; until that is answered it sends the same again and bids for the request
+//! nowhere else. A server answers a bid that it has decided just as before. So each request is granted exactly once,
+//! if only some messages get through.
+
+pub mod client;
+pub mod rounds;
+pub mod server;
+
+use crate::draw::Ties;
+use crate::model::{ClientId, Fixed, ServerId};
+
+/// A client asks a server to serve a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bid {
+    /// Who asks.
+    pub client: ClientId,
+    /// The request's row in the batch.
+    pub request: u32,
+    /// Blocks that the client has not been granted yet.
+    pub degree: u64,
+    /// The client's bids at this server are counted from 1.
+    pub turn: u32,
+}
+
+/// A server has decided about a bid.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer {
+    /// Who has decided.
+    pub server: ServerId,
+    /// About which bid of the client.
+    pub turn: u32,
+    /// In which round the request will be served; `None` if the bid was rejected.
+    pub granted: Option<u32>,
+    /// When the server will be done with all that it has granted.
+    pub workload: Fixed,
+}
+
+/// A client has nothing pending any more. A server says it back when it has heard it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Done {
+    /// The client.
+    pub client: ClientId,
+    /// The server.
+    pub server: ServerId,
+}
+
+/// What a client sends to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ToServer {
+    Bid(Bid),
+    Done(Done),
+}
+
+/// What a server sends to a client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum ToClient {
+    Answer(Answer),
+    Done(Done),
+}
+
+/// A message that fits nothing: it was late, doubled, or never meant for whom it reached. It has changed nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Stray {
+    #[error("a bid for request {request}, which is not held here")]
+    NotHeld { request: u32 },
+    #[error("a bid of client {client} for request {request}, which is another's")]
+    NotItsRequest { client: u32, request: u32 },
+    #[error("a bid for request {request}, which was granted here before")]
+    GrantedBefore { request: u32 },
+    #[error("bid {turn} of client {client}, which has made another since or has one open")]
+    OutOfTurn { client: u32, turn: u32 },
+    #[error("a message of client {client}, which is done")]
+    AfterDone { client: u32 },
+    #[error("a message of client {client}, of which nothing is held here")]
+    UnknownClient { client: u32 },
+    #[error("an answer of server {server} to bid {turn}, which is not open")]
+    NotAsked { server: u32, turn: u32 },
+    #[error("a message of server {server}, which holds nothing of this client")]
+    UnknownServer { server: u32 },
+    #[error("server {server} has heard that the client is done, but it is not")]
+    NotDone { server: u32 },
+}
+
+/// For which request, and at which server, a client bids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choose {
+    /// At the server with the lightest workload that the client knows of; there for its oldest request.
+    Lightest(Ties),
+    /// Both drawn by lot.
+    Lot,
+}
+
+/// Whose bid a server grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Favour {
+    /// Of the client with the most pending blocks.
+    HighestDegree(Ties),
+    /// The same, ties by lot.
+    HighestDegreeThenLot,
+    /// One drawn by lot.
+    Lot,
+}
+
+/// The rules of the game.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rules {
+    /// How clients bid.
+    pub choose: Choose,
+    /// Whom servers favour.
+    pub favour: Favour,
+    /// Bids at once, for each slot of a client; at least 1.
+    pub bids: u32,
+    /// How often a client may bid in a round until it is granted something; at least 1.
+    pub passes: u32,
+    /// Whatever is drawn depends on it.
+    pub seed: u64,
+}
+
+impl Rules {
+    /// HDLWF as in paper 000 §3.
+    pub fn hdlwf(ties: Ties, seed: u64) -> Self {
+        let (choose, favour) = (Choose::Lightest(ties), Favour::HighestDegree(ties));
+        Self { choose, favour, bids: 1, passes: 1, seed }
+    }
+
+    /// Random of paper 000 §4.
+    pub fn random_bid(seed: u64) -> Self {
+        Self { choose: Choose::Lot, favour: Favour::Lot, bids: 1, passes: 1, seed }
+    }
+
+    /// HDF of Durand et al. (paper 000 §5.2). It knows no replicas; a client draws one of them.
+    pub fn hdf_dist(seed: u64) -> Self {
+        Self::mpasses(1, seed)
+    }
+
+    /// MPASSES of Durand et al. (paper 000 §5.2).
+    pub fn mpasses(passes: u32, seed: u64) -> Self {
+        Self { choose: Choose::Lot, favour: Favour::HighestDegreeThenLot, bids: 1, passes, seed }
+    }
+}

@@ -1,0 +1,205 @@
+//! The server half of bidding.
+
+use std::cmp::Reverse;
+
+use hashbrown::HashMap;
+
+use super::{Answer, Bid, Done, Favour, Rules, Stray, ToClient, ToServer};
+use crate::draw::{Draw, Seeded, mix};
+use crate::model::{ClientId, Fixed, Part, Server as Node, ServerId};
+
+/// What happens to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A message has arrived.
+    Received(ToServer),
+    /// A round ends, or a pass of it: the bids that have come in are to be decided.
+    Close {
+        /// Its number.
+        round: u32,
+    },
+}
+
+/// A request that a server holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Held {
+    /// The request's row in the batch.
+    pub request: u32,
+    /// Whose it is.
+    pub client: ClientId,
+    /// Its size.
+    pub blocks: u64,
+}
+
+/// A server with what it holds, the bids that wait for its decision, and what it has granted.
+#[derive(Debug)]
+pub struct Server {
+    id: ServerId,
+    node: Node,
+    rules: Rules,
+    draw: Seeded,
+    /// By ascending request.
+    held: Vec<Held>,
+    is_granted: Vec<bool>,
+    clients: HashMap<u32, Customer>,
+    n_done: usize,
+    /// Bids to be decided when the round closes.
+    open: Vec<Bid>,
+    round: u32,
+    n_granted_in_round: u32,
+    granted_blocks: u64,
+    granted: Vec<(u32, Part)>,
+}
+
+/// What a server knows of a client.
+#[derive(Debug, Default)]
+struct Customer {
+    /// The last bid.
+    turn: u32,
+    /// What it was answered, once it is decided.
+    answer: Option<Answer>,
+    is_done: bool,
+}
+
+impl Server {
+    /// A server that holds these requests, by ascending row.
+    pub fn new(id: ServerId, node: Node, held: Vec<Held>, rules: Rules) -> Self {
+        let clients = held.iter().map(|held| (held.client.0, Customer::default())).collect();
+        Self {
+            id,
+            node,
+            rules,
+            draw: Seeded::new(mix(mix(!rules.seed) ^ u64::from(id.0))),
+            is_granted: vec![false; held.len()],
+            held,
+            clients,
+            n_done: 0,
+            open: Vec::new(),
+            round: 0,
+            n_granted_in_round: 0,
+            granted_blocks: 0,
+            granted: Vec::new(),
+        }
+    }
+
+    /// What was granted so far, with the rounds, in order.
+    pub fn granted(&self) -> &[(u32, Part)] {
+        &self.granted
+    }
+
+    /// Whether all clients that have requests here are done.
+    pub fn is_over(&self) -> bool {
+        self.n_done == self.clients.len()
+    }
+
+    /// Takes an event in; messages to clients come out.
+    pub fn on_event(&mut self, event: Event, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
+        match event {
+            Event::Received(ToServer::Bid(bid)) => self.on_bid(bid, out),
+            Event::Received(ToServer::Done(Done { client, .. })) => self.on_done(client, out),
+            Event::Close { round } => {
+                self.close(round, out);
+                Ok(())
+            }
+        }
+    }
+
+    fn on_bid(&mut self, bid: Bid, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
+        let Bid { client: ClientId(client), request, turn, .. } = bid;
+        let number = self.number(request)?;
+        if self.held[number].client != bid.client {
+            return Err(Stray::NotItsRequest { client, request });
+        }
+        let customer = self.clients.get_mut(&client).ok_or(Stray::UnknownClient { client })?;
+        if turn == customer.turn {
+            // Said before: if it is decided, then so is the answer.
+            out.extend(customer.answer.map(|answer| (bid.client, ToClient::Answer(answer))));
+            return Ok(());
+        }
+        if customer.is_done {
+            return Err(Stray::AfterDone { client });
+        }
+        let has_open_bid = customer.turn > 0 && customer.answer.is_none();
+        if turn < customer.turn || has_open_bid {
+            return Err(Stray::OutOfTurn { client, turn });
+        }
+        if self.is_granted[number] {
+            return Err(Stray::GrantedBefore { request });
+        }
+        (customer.turn, customer.answer) = (turn, None);
+        self.open.push(bid);
+        Ok(())
+    }
+
+    fn on_done(&mut self, client: ClientId, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
+        let unknown = Stray::UnknownClient { client: client.0 };
+        let customer = self.clients.get_mut(&client.0).ok_or(unknown)?;
+        self.n_done += usize::from(!customer.is_done);
+        customer.is_done = true;
+        out.push((client, ToClient::Done(Done { client, server: self.id })));
+        Ok(())
+    }
+
+    /// Grants as many bids as there are slots, and answers all.
+    fn close(&mut self, round: u32, out: &mut Vec<(ClientId, ToClient)>) {
+        if round != self.round {
+            (self.round, self.n_granted_in_round) = (round, 0);
+        }
+        let mut bids = std::mem::take(&mut self.open);
+        let n_granted = (self.node.slots - self.n_granted_in_round.min(self.node.slots)) as usize;
+        self.put_favoured_first(&mut bids, n_granted);
+        for bid in bids.iter().take(n_granted) {
+            if let Ok(number) = self.number(bid.request) {
+                let Held { request, blocks, .. } = self.held[number];
+                self.is_granted[number] = true;
+                self.granted_blocks = self.granted_blocks.saturating_add(blocks);
+                self.granted.push((round, Part { request, server: self.id, blocks }));
+                self.n_granted_in_round += 1;
+            }
+        }
+        let workload = self.workload();
+        for (k, bid) in bids.iter().enumerate() {
+            let granted = (k < n_granted).then_some(round);
+            let answer = Answer { server: self.id, turn: bid.turn, granted, workload };
+            if let Some(customer) = self.clients.get_mut(&bid.client.0) {
+                customer.answer = Some(answer);
+            }
+            out.push((bid.client, ToClient::Answer(answer)));
+        }
+    }
+
+    fn put_favoured_first(&mut self, bids: &mut [Bid], n_favoured: usize) {
+        let id = self.id.0;
+        match self.rules.favour {
+            Favour::HighestDegree(ties) => {
+                bids.sort_unstable_by_key(|bid| {
+                    (Reverse(bid.degree), ties.rank(id, bid.client.0), bid.client)
+                });
+            }
+            Favour::HighestDegreeThenLot => {
+                self.shuffle(bids, usize::MAX);
+                bids.sort_by_key(|bid| Reverse(bid.degree));
+            }
+            Favour::Lot => self.shuffle(bids, n_favoured),
+        }
+    }
+
+    /// Draws the first few, whatever order the bids came in.
+    fn shuffle(&mut self, bids: &mut [Bid], n_drawn: usize) {
+        bids.sort_unstable_by_key(|bid| bid.client);
+        for k in 0..n_drawn.min(bids.len()) {
+            let rest = (bids.len() - k) as u32;
+            bids.swap(k, k + self.draw.below(rest) as usize);
+        }
+    }
+
+    /// When all that was granted is served.
+    fn workload(&self) -> Fixed {
+        self.node.done(self.granted_blocks).rounded()
+    }
+
+    fn number(&self, request: u32) -> Result<usize, Stray> {
+        let number = self.held.binary_search_by_key(&request, |held| held.request);
+        number.map_err(|_| Stray::NotHeld { request })
+    }
+}

@@ -1,0 +1,179 @@
+//! What policies that proceed round by round have in common: how their rounds become a schedule.
+//!
+//! Where every transfer is one block and takes one slot, a round is a slot (papers 000 and 001 know nothing else).
+//! Else, and to see how much of the rounds is waiting, clients and servers go through their lists of transfers in the
+//! order of the rounds, each as soon as both ends are free.
+
+use crate::model::{Batch, ClientId, Cluster, Fixed, Grant, Part, Ratio, Schedule, ServerId, Speed, Transfer};
+
+/// Rounds as a schedule.
+#[derive(Clone, Debug, Default)]
+pub struct Rounds {
+    /// The schedule: rounds as slots if they can be, else the lists without needless waiting.
+    pub schedule: Schedule,
+    /// How many rounds there were.
+    pub n_rounds: u32,
+    /// The length if both ends go through their lists as soon as they are free.
+    pub compacted: Ratio,
+}
+
+impl Rounds {
+    /// Of grants by ascending round.
+    pub fn new(batch: &Batch, cluster: &Cluster, grants: &[Grant]) -> Self {
+        let n_rounds = grants.last().map_or(0, |grant| grant.round + 1);
+        let mut schedule = compacted(batch, cluster, grants);
+        let compacted = schedule.length;
+        if are_slots(batch, cluster, grants) {
+            let slots = grants.iter().map(|Grant { round, part }| Transfer {
+                request: part.request,
+                server: part.server,
+                start: u64::from(*round).into(),
+                blocks: part.blocks.into(),
+            });
+            schedule = Schedule { transfers: slots.collect(), length: u64::from(n_rounds).into() };
+        }
+        schedule.transfers.sort_unstable_by_key(|t| (t.request, t.start, t.server));
+        Self { schedule, n_rounds, compacted }
+    }
+}
+
+/// Whether each round fits in a slot: single blocks of speed 1, and nobody beyond its slots.
+fn are_slots(batch: &Batch, cluster: &Cluster, grants: &[Grant]) -> bool {
+    let plain = cluster.common_speed() == Some(Speed::ONE)
+        && !cluster.has_backlogs()
+        && cluster.max_concurrent().is_none()
+        && grants.iter().all(|grant| grant.part.blocks == 1);
+    let (mut of_client, mut of_server) = (vec![0; batch.n_clients()], vec![0; batch.n_servers()]);
+    plain
+        && grants.chunk_by(|a, b| a.round == b.round).all(|round| {
+            let ends = |grant: &Grant| (batch.client(grant.part.request as usize), grant.part.server);
+            let fits = round.iter().map(ends).fold(true, |fits, (client, server)| {
+                of_client[client.index()] += 1;
+                of_server[server.index()] += 1;
+                let within = of_client[client.index()] <= cluster.client(client).slots
+                    && of_server[server.index()] <= cluster.server(server).slots;
+                fits && within
+            });
+            for (client, server) in round.iter().map(ends) {
+                (of_client[client.index()], of_server[server.index()]) = (0, 0);
+            }
+            fits
+        })
+}
+
+/// Both ends of each transfer go through their lists: it starts as soon as both are free.
+fn compacted(batch: &Batch, cluster: &Cluster, grants: &[Grant]) -> Schedule {
+    let clock = Clock::new(cluster);
+    let mut n_parts = (vec![0; batch.n_clients()], vec![0; batch.n_servers()]);
+    for Grant { part, .. } in grants {
+        n_parts.0[batch.client(part.request as usize).index()] += 1;
+        n_parts.1[part.server.index()] += 1;
+    }
+    // More lanes than transfers would stay without any.
+    let of_client = |(id, &n): (u32, &u32)| (cluster.client(ClientId(id)).slots.min(n), 0);
+    let of_server = |(id, &n): (u32, &u32)| {
+        let server = cluster.server(ServerId(id));
+        (server.slots.min(n), clock.duration(server.busy(), ServerId(id)))
+    };
+    let mut clients = Lanes::new((0..).zip(&n_parts.0).map(of_client));
+    let mut servers = Lanes::new((0..).zip(&n_parts.1).map(of_server));
+    let limit = cluster.max_concurrent().unwrap_or(u64::MAX).min(grants.len() as u64);
+    let mut all = Lanes::new(cluster.max_concurrent().map(|_| (limit as u32, 0)).into_iter());
+    let mut end = 0;
+    let mut transfers = Vec::with_capacity(grants.len());
+    for &Grant { part: Part { request, server, blocks }, .. } in grants {
+        let client = batch.client(request as usize);
+        let mut start = 0;
+        if blocks > 0 {
+            let ends = [clients.first_free(client.index()), servers.first_free(server.index())];
+            start = ends[0].max(ends[1]);
+            if cluster.max_concurrent().is_some() {
+                start = start.max(all.first_free(0));
+                all.occupy(0, start + clock.duration(blocks, server));
+            }
+            let until = start + clock.duration(blocks, server);
+            clients.occupy(client.index(), until);
+            servers.occupy(server.index(), until);
+            end = end.max(until);
+        }
+        transfers.push(Transfer { request, server, start: clock.rounded(start), blocks: blocks.into() });
+    }
+    Schedule { transfers, length: clock.time(end) }
+}
+
+/// Time in whole units: blocks where all servers have one speed, else billionths, durations rounded up.
+struct Clock<'a> {
+    cluster: &'a Cluster,
+    speed: Option<Speed>,
+}
+
+impl<'a> Clock<'a> {
+    fn new(cluster: &'a Cluster) -> Self {
+        Self { cluster, speed: cluster.common_speed() }
+    }
+
+    fn duration(&self, blocks: u64, server: ServerId) -> u128 {
+        match self.speed {
+            Some(_) => blocks.into(),
+            None => {
+                let speed = self.cluster.server(server).speed.millionths();
+                (u128::from(blocks) * 1_000_000_000_000_000).div_ceil(speed.into())
+            }
+        }
+    }
+
+    fn time(&self, units: u128) -> Ratio {
+        match self.speed {
+            Some(speed) => Ratio::new(units * 1_000_000, speed.millionths()),
+            None => Ratio::new(units, 1_000_000_000),
+        }
+    }
+
+    fn rounded(&self, units: u128) -> Fixed {
+        self.time(units).rounded()
+    }
+}
+
+/// When each slot of each node is free: for each node a heap, the first to be free on top.
+struct Lanes {
+    ends: Vec<u32>,
+    free: Vec<u128>,
+}
+
+impl Lanes {
+    /// Of the number of slots of each node, and when they are all free.
+    fn new(nodes: impl Iterator<Item = (u32, u128)>) -> Self {
+        let mut lanes = Self { ends: Vec::new(), free: Vec::new() };
+        for (slots, free) in nodes {
+            lanes.free.resize(lanes.free.len() + slots as usize, free);
+            lanes.ends.push(lanes.free.len() as u32);
+        }
+        lanes
+    }
+
+    fn of(&mut self, node: usize) -> &mut [u128] {
+        let start = if node == 0 { 0 } else { self.ends[node - 1] as usize };
+        &mut self.free[start..self.ends[node] as usize]
+    }
+
+    fn first_free(&mut self, node: usize) -> u128 {
+        self.of(node)[0]
+    }
+
+    /// Keeps the slot that is free first busy until then.
+    fn occupy(&mut self, node: usize, until: u128) {
+        let heap = self.of(node);
+        let mut at = 0;
+        loop {
+            let children = 2 * at + 1..(2 * at + 3).min(heap.len());
+            match children.min_by_key(|&child| heap[child]) {
+                Some(child) if heap[child] < until => {
+                    heap[at] = heap[child];
+                    at = child;
+                }
+                _ => break,
+            }
+        }
+        heap[at] = until;
+    }
+}

@@ -1,0 +1,59 @@
+//! `aequi`: what each server has to do already counts; every server is filled up to the common average.
+//!
+//! AEQUI of paper 001 §3.2, whose listing cannot be used: it leaves an overloaded server with less than the average (a slip of
+//! sign), counts withdrawn requests twice, gives servers their total as if all of it were new, and finds what was withdrawn
+//! only after the servers that could have taken it were filled. Meant is: take back from servers that are above the
+//! average by more than 1 (1 stays, so that a balanced system never moves work; what is in service, or has no other
+//! replica, stays as well), then fill the others, then give what is left to its least loaded replicas. The first step is
+//! [`overload`], the others are [`fill`]; [`Replanned`](super::replanned::Replanned) puts them together at each scheduling
+//! point.
+
+use crate::graph::holdings::Holdings;
+use crate::model::{Batch, Choice, Cluster, ServerId};
+
+/// What is pending is given to servers that have less than the average, the oldest first.
+pub fn fill(batch: &Batch, cluster: &Cluster) -> Choice {
+    let mut loads: Vec<u64> = cluster.servers().iter().map(|server| server.backlog).collect();
+    let average = average(&loads, batch.total_blocks());
+    let holdings = Holdings::new(batch.replicas(), batch.n_servers());
+    let mut chosen: Vec<Option<ServerId>> = vec![None; batch.n_requests()];
+    let mut by_load: Vec<u32> = (0..batch.n_servers() as u32).collect();
+    by_load.sort_unstable_by_key(|&server| (loads[server as usize], server));
+    for server in by_load.into_iter().map(ServerId) {
+        let load = &mut loads[server.index()];
+        for &request in holdings.of(server) {
+            if chosen[request as usize].is_some() {
+                continue;
+            }
+            let blocks = batch.blocks(request as usize);
+            if u128::from(*load) + u128::from(blocks) > average {
+                break;
+            }
+            chosen[request as usize] = Some(server);
+            *load += blocks;
+        }
+    }
+    let servers = chosen.into_iter().zip(batch.replicas().iter()).enumerate().map(|(i, (chosen, set))| {
+        chosen.unwrap_or_else(|| {
+            let least = set.iter().copied().min_by_key(|s| (loads[s.index()], *s)).unwrap_or(set[0]);
+            loads[least.index()] = loads[least.index()].saturating_add(batch.blocks(i));
+            least
+        })
+    });
+    Choice::whole(servers.collect())
+}
+
+/// The share of each server if all blocks were spread evenly, rounded up.
+fn average(loads: &[u64], pending: u64) -> u128 {
+    let sum: u128 = loads.iter().map(|&load| u128::from(load)).sum();
+    (sum + u128::from(pending)).div_ceil(loads.len().max(1) as u128)
+}
+
+/// Which servers are above the average by more than one block, and by how much, given the blocks that wait at each server and
+/// those that are pending.
+pub fn overload(waiting: &[u64], pending: u64) -> impl Iterator<Item = (ServerId, u64)> + '_ {
+    let most = average(waiting, pending) + 1;
+    let excess = move |load: u64| u64::try_from(u128::from(load).saturating_sub(most)).unwrap_or(0);
+    let servers = (0..).zip(waiting).map(move |(server, &load)| (ServerId(server), excess(load)));
+    servers.filter(|&(_, excess)| excess > 0)
+}

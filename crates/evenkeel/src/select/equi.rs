@@ -1,0 +1,150 @@
+//! `equi`: every server is given an equal share, those first that could serve the least.
+//!
+//! EQUI of paper 001 §3.1. Deviations, each where the listing cannot be meant. The share is rounded up: rounded down it
+//! is 0 with fewer requests than servers, and the loop never ends. Giving a request away counts for all its replicas, not for
+//! the chosen server alone, which would hand out shared requests twice. Only servers that can serve something now
+//! count. A round lasts until each of them was served once. Which of its requests a server gets the paper does not say: the
+//! oldest, or as an option ([`Pick::FewestReplicas`], `equi-fewest`) those with the fewest servers left in this round. Shares
+//! are in blocks, and a request that does not fit in the rest of a share waits, unless the share is still whole.
+
+use crate::graph::heap::Heap;
+use crate::graph::holdings::Holdings;
+use crate::model::{Batch, Choice, ServerId};
+
+/// Which of the requests that it could serve a server is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// The oldest.
+    Oldest,
+    /// Those which the fewest other servers could still take in this round.
+    FewestReplicas,
+}
+
+/// How the share is rounded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rounding {
+    /// Up.
+    Up,
+    /// Down, but at least 1.
+    Down,
+}
+
+/// Gives every server its share, round by round.
+pub fn select(batch: &Batch, pick: Pick, rounding: Rounding) -> Choice {
+    rounds(batch, pick, rounding).0
+}
+
+/// The same, with the number of rounds.
+pub fn rounds(batch: &Batch, pick: Pick, rounding: Rounding) -> (Choice, u32) {
+    let mut equi = Equi::new(batch);
+    let mut n_rounds = 0;
+    while equi.pending > 0 {
+        equi.round(pick, rounding);
+        n_rounds += 1;
+    }
+    (Choice::whole(equi.servers), n_rounds)
+}
+
+struct Equi<'a> {
+    batch: &'a Batch,
+    holdings: Holdings,
+    /// The first place in each server's list that may be pending.
+    first: Vec<u32>,
+    servers: Vec<ServerId>,
+    is_given: Vec<bool>,
+    /// Blocks that are not given yet.
+    pending: u64,
+    /// How much of that each server could serve.
+    could_serve: Vec<u64>,
+}
+
+impl<'a> Equi<'a> {
+    fn new(batch: &'a Batch) -> Self {
+        let holdings = Holdings::new(batch.replicas(), batch.n_servers());
+        let mut could_serve = vec![0; batch.n_servers()];
+        for (i, set) in batch.replicas().iter().enumerate() {
+            set.iter().for_each(|server| could_serve[server.index()] += batch.blocks(i));
+        }
+        let n = batch.n_requests();
+        Self {
+            batch,
+            first: (0..batch.n_servers() as u32).map(|s| holdings.range(ServerId(s)).start as u32).collect(),
+            holdings,
+            servers: batch.replicas().iter().map(|set| set[0]).collect(),
+            // What is empty is nobody's load and stays with its first replica.
+            is_given: (0..n).map(|i| batch.blocks(i) == 0).collect(),
+            pending: batch.total_blocks(),
+            could_serve,
+        }
+    }
+
+    fn round(&mut self, pick: Pick, rounding: Rounding) {
+        let mut waiting = Heap::new(self.could_serve.iter().copied(), |could_serve| could_serve > 0);
+        let n_active = waiting.len().max(1) as u64;
+        let share = match rounding {
+            Rounding::Up => self.pending.div_ceil(n_active),
+            Rounding::Down => (self.pending / n_active).max(1),
+        };
+        let mut n_left = match pick {
+            Pick::Oldest => Vec::new(),
+            Pick::FewestReplicas => self.batch.replicas().iter().map(|set| set.len() as u32).collect(),
+        };
+        while let Some((could_serve, server)) = waiting.pop() {
+            if could_serve == 0 {
+                continue;
+            }
+            match pick {
+                Pick::Oldest => self.give_oldest(ServerId(server), share, &mut waiting),
+                Pick::FewestReplicas => {
+                    self.give_fewest(ServerId(server), share, &mut waiting, &mut n_left);
+                }
+            }
+        }
+    }
+
+    fn give_oldest(&mut self, server: ServerId, share: u64, waiting: &mut Heap) {
+        let end = self.holdings.range(server).end as u32;
+        let (mut at, mut given) = (self.first[server.index()], 0);
+        while at < end && given < share {
+            let request = self.holdings.flat()[at as usize];
+            if !self.is_given[request as usize] {
+                let blocks = self.batch.blocks(request as usize);
+                if given > 0 && blocks > share - given {
+                    break;
+                }
+                self.give(request, server, waiting);
+                given += blocks;
+            }
+            at += 1;
+        }
+        self.first[server.index()] = at;
+    }
+
+    fn give_fewest(&mut self, server: ServerId, share: u64, waiting: &mut Heap, n_left: &mut [u32]) {
+        let own = self.holdings.of(server).iter().copied();
+        let mut pending: Vec<u32> = own.filter(|&request| !self.is_given[request as usize]).collect();
+        pending.sort_by_key(|&request| n_left[request as usize]);
+        let mut given = 0;
+        for request in pending {
+            let blocks = self.batch.blocks(request as usize);
+            if given < share && (given == 0 || blocks <= share - given) {
+                self.give(request, server, waiting);
+                given += blocks;
+            } else {
+                given = share;
+                n_left[request as usize] -= 1;
+            }
+        }
+    }
+
+    fn give(&mut self, request: u32, server: ServerId, waiting: &mut Heap) {
+        self.is_given[request as usize] = true;
+        self.servers[request as usize] = server;
+        let blocks = self.batch.blocks(request as usize);
+        self.pending -= blocks;
+        for replica in self.batch.replicas().of(request as usize) {
+            self.could_serve[replica.index()] -= blocks;
+            waiting.lower(replica.0, self.could_serve[replica.index()]);
+        }
+    }
+}

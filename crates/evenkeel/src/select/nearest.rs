@@ -1,0 +1,20 @@
+//! `nearest`: the copy on the client's own host, else in its rack, and so on.
+//!
+//! The default of HDFS and of many mirrors (the baseline of papers 003 and 004). Copies of which none is known to be
+//! nearer go by hash: a client prefers the same servers each time, as it would in a network, and each client has
+//! its own.
+
+use crate::draw::Ties;
+use crate::model::{Batch, Choice, Cluster};
+
+/// Each request from the replica nearest to its client.
+pub fn select(batch: &Batch, cluster: &Cluster, ties: Ties) -> Choice {
+    let servers = batch.replicas().iter().zip(batch.client_of()).map(|(set, &client)| {
+        let nearest = set.iter().copied().min_by_key(|&server| {
+            let distance = cluster.distance(client, server).unwrap_or(u32::MAX);
+            (distance, ties.rank(client.0, server.0), server)
+        });
+        nearest.unwrap_or(set[0])
+    });
+    Choice::whole(servers.collect())
+}

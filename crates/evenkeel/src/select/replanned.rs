@@ -1,0 +1,205 @@
+//! Any selection over time: at each scheduling point it chooses again for what is pending and what was taken back.
+//!
+//! Requests arrive, wait at the server that was chosen for them, are started by it one by one, and are done. A scheduling
+//! point takes some of those that wait back and selects for them together with what has arrived since; the blocks that
+//! stay at a server, waiting or in service, are its backlog. AEQUI (paper 001 §3.2) is [`TakeBack::Overload`] with
+//! [`aequi::fill`](super::aequi::fill); planning all that has not started anew is [`TakeBack::Everything`] with any other
+//! selection. What is in service never moves.
+
+use std::collections::VecDeque;
+
+use super::aequi;
+use super::whole::unsplit;
+use crate::model::{Batch, Choice, Cluster, ServerId};
+
+/// What a scheduling point takes back from the servers before it selects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TakeBack {
+    /// Nothing: what was chosen stays.
+    Nothing,
+    /// The youngest requests of servers that are above the average, if they have another replica.
+    Overload,
+    /// Whatever has not started.
+    Everything,
+}
+
+/// A request that a scheduling point gives to a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Move {
+    /// The request's row in the batch.
+    pub request: u32,
+    /// Where it waited until now; `None` if it was pending.
+    pub from: Option<ServerId>,
+    /// Where it waits from now on.
+    pub to: ServerId,
+}
+
+/// An event that does not fit what came before. Nothing has changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Misfit {
+    #[error("there is no request {0}; the batch must have all that will ever arrive")]
+    NoSuchRequest(u32),
+    #[error("there is no server number {0}")]
+    NoSuchServer(u32),
+    #[error("request {0} has arrived before; tell of each arrival once")]
+    ArrivedTwice(u32),
+    #[error("request {0} is not in service; only what was started can be done")]
+    NotInService(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Unknown,
+    Pending,
+    Waiting(ServerId),
+    InService(ServerId),
+    Done,
+}
+
+/// Requests under way, and the selection that is asked at each scheduling point.
+pub struct Replanned<'a, F> {
+    batch: &'a Batch,
+    cluster: &'a Cluster,
+    take_back: TakeBack,
+    select: F,
+    states: Vec<State>,
+    /// Arrived and not given to a server yet, oldest first.
+    pending: Vec<u32>,
+    /// What waits at each server, oldest first.
+    waiting: Vec<VecDeque<u32>>,
+    /// Blocks at each server, waiting or in service.
+    loads: Vec<u64>,
+}
+
+impl<F> std::fmt::Debug for Replanned<'_, F> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Replanned").field("pending", &self.pending).field("loads", &self.loads).finish()
+    }
+}
+
+impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
+    /// Nothing has arrived yet of a batch of all requests that ever will.
+    pub fn new(batch: &'a Batch, cluster: &'a Cluster, take_back: TakeBack, select: F) -> Self {
+        Self {
+            batch,
+            cluster,
+            take_back,
+            select,
+            states: vec![State::Unknown; batch.n_requests()],
+            pending: Vec::new(),
+            waiting: vec![VecDeque::new(); batch.n_servers()],
+            loads: vec![0; batch.n_servers()],
+        }
+    }
+
+    /// A request has arrived and waits for the next scheduling point.
+    pub fn arrived(&mut self, request: u32) -> Result<(), Misfit> {
+        match self.states.get_mut(request as usize) {
+            None => Err(Misfit::NoSuchRequest(request)),
+            Some(state @ State::Unknown) => {
+                *state = State::Pending;
+                self.pending.push(request);
+                Ok(())
+            }
+            Some(_) => Err(Misfit::ArrivedTwice(request)),
+        }
+    }
+
+    /// A server starts the oldest request that waits there, if there is one.
+    pub fn start(&mut self, server: ServerId) -> Result<Option<u32>, Misfit> {
+        let waiting = self.waiting.get_mut(server.index()).ok_or(Misfit::NoSuchServer(server.0))?;
+        let request = waiting.pop_front();
+        if let Some(request) = request {
+            self.states[request as usize] = State::InService(server);
+        }
+        Ok(request)
+    }
+
+    /// A request in service is done.
+    pub fn done(&mut self, request: u32) -> Result<(), Misfit> {
+        match self.states.get(request as usize) {
+            None => Err(Misfit::NoSuchRequest(request)),
+            Some(&State::InService(server)) => {
+                self.states[request as usize] = State::Done;
+                self.loads[server.index()] -= self.batch.blocks(request as usize);
+                Ok(())
+            }
+            Some(_) => Err(Misfit::NotInService(request)),
+        }
+    }
+
+    /// What waits at a server, oldest first.
+    pub fn waiting(&self, server: ServerId) -> impl Iterator<Item = u32> {
+        self.waiting.get(server.index()).into_iter().flatten().copied()
+    }
+
+    /// A scheduling point: tells what was given to which server, unless it stays where it was.
+    pub fn replan(&mut self) -> Vec<Move> {
+        self.take_back();
+        let pending = std::mem::take(&mut self.pending);
+        let batch = self.batch.subset(&pending);
+        let cluster = self.cluster.with_more_backlog(&self.loads);
+        let choice = unsplit(&batch, &cluster, (self.select)(&batch, &cluster));
+        let mut moves = Vec::new();
+        for (request, to) in pending.into_iter().zip(choice.servers) {
+            let before = std::mem::replace(&mut self.states[request as usize], State::Waiting(to));
+            let from = if let State::Waiting(server) = before { Some(server) } else { None };
+            self.waiting[to.index()].push_back(request);
+            self.loads[to.index()] += self.batch.blocks(request as usize);
+            if from != Some(to) {
+                moves.push(Move { request, from, to });
+            }
+        }
+        moves
+    }
+
+    /// What is taken back is pending again, behind all that is, but still known to have waited where it was.
+    fn take_back(&mut self) {
+        match self.take_back {
+            TakeBack::Nothing => {}
+            TakeBack::Everything => {
+                let mut taken: Vec<u32> = self.waiting.iter_mut().flat_map(|w| w.drain(..)).collect();
+                taken.sort_unstable();
+                for &request in &taken {
+                    self.leave(request);
+                }
+                // They came before what has arrived since.
+                taken.append(&mut self.pending);
+                self.pending = taken;
+            }
+            TakeBack::Overload => {
+                let pending = self.pending.iter().map(|&i| self.batch.blocks(i as usize)).sum();
+                let backlogs = self.cluster.servers().iter().map(|server| server.backlog);
+                let loads: Vec<u64> =
+                    self.loads.iter().zip(backlogs).map(|(load, backlog)| load.saturating_add(backlog)).collect();
+                for (server, mut excess) in aequi::overload(&loads, pending) {
+                    while excess > 0
+                        && let Some(request) = self.youngest_movable(server, excess)
+                    {
+                        excess -= self.batch.blocks(request as usize);
+                        self.leave(request);
+                        self.pending.push(request);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes the youngest waiting request that is no larger and has another replica off a server's list.
+    fn youngest_movable(&mut self, server: ServerId, most_blocks: u64) -> Option<u32> {
+        let is_movable = |&request: &u32| {
+            let blocks = self.batch.blocks(request as usize);
+            (1..=most_blocks).contains(&blocks) && self.batch.replicas().of(request as usize).len() > 1
+        };
+        let waiting = &mut self.waiting[server.index()];
+        let place = waiting.iter().rposition(is_movable)?;
+        waiting.remove(place)
+    }
+
+    fn leave(&mut self, request: u32) {
+        if let State::Waiting(server) = self.states[request as usize] {
+            self.loads[server.index()] -= self.batch.blocks(request as usize);
+        }
+    }
+}
