@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use evenkeel::policy;
+use evenkeel::policy::{self, Kind, Policy};
 
 /// Plan parallel I/O over replicated storage: which replica serves each request, and when, so that the job ends
 /// as early as can be proved possible.
@@ -97,28 +97,46 @@ pub enum Objective {
     Mean,
 }
 
-fn policy_help() -> String {
-    let lines = policy::SELECTIONS.iter().map(|p| {
+fn listed(is_listed: fn(&Policy) -> bool) -> String {
+    let lines = policy::POLICIES.iter().filter(|policy| is_listed(policy)).map(|p| {
         let alias = p.alias.map(|alias| format!(" (or {alias})")).unwrap_or_default();
         format!("{}{alias}: {} – {}", p.name, p.summary, p.source)
     });
-    format!("How replicas are chosen\n{}\n", lines.collect::<Vec<_>>().join("\n"))
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+fn policy_help() -> String {
+    format!(
+        "How replicas are chosen [default: optimal]\n{}\n\nThese choose and order at once:\n{}\n\nThe name of an order \
+         means the optimal choice in that order.\n",
+        listed(|policy| matches!(policy.kind, Kind::Select(_))),
+        listed(|policy| matches!(policy.kind, Kind::Plan(_)))
+    )
 }
 
 fn order_help() -> String {
-    let lines = policy::ORDERS.map(|(name, summary)| format!("{name}: {summary}"));
-    format!("How transfers are ordered\n{}\n", lines.join("\n"))
+    let orders = listed(|policy| matches!(policy.kind, Kind::Order(_)));
+    format!("How transfers are ordered [default: colour, or the policy's own order]\n{orders}\n")
+}
+
+/// Which of several equally good candidates is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum TiesName {
+    /// Each has a preference of its own, by hash
+    Hashed,
+    /// The lowest id
+    Lowest,
 }
 
 /// Which plan.
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
-    #[arg(long, value_name = "NAME", default_value = "optimal", help = policy_help())]
+    #[arg(long, value_name = "NAME", default_value = "optimal", hide_default_value = true, help = policy_help())]
     #[allow(missing_docs)]
     pub policy: String,
-    #[arg(long, value_name = "NAME", default_value = "colour", help = order_help())]
+    #[arg(long, value_name = "NAME", help = order_help())]
     #[allow(missing_docs)]
-    pub order: String,
+    pub order: Option<String>,
     /// Only choose replicas, do not order the transfers
     #[arg(long)]
     pub no_order: bool,
@@ -128,10 +146,30 @@ pub struct PolicyArgs {
     /// What the choice is to be best at
     #[arg(long, value_enum, default_value_t = Objective::Max)]
     pub objective: Objective,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub tuning: TuningArgs,
+}
+
+/// What only some policies care about.
+#[derive(Debug, Args)]
+pub struct TuningArgs {
     /// Seed of whatever is drawn
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    /// How those who bid, or look for the nearest copy, break ties
+    #[arg(long, value_enum, default_value_t = TiesName::Hashed)]
+    pub ties: TiesName,
+    /// How often a client may bid in a round: hdlwf-rebid, mpasses
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=MOST_BIDS))]
+    pub passes: u32,
+    /// Bids at once of a client: hdlwf-multi
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=MOST_BIDS))]
+    pub bids: u32,
 }
+
+/// More are never of use.
+const MOST_BIDS: i64 = 1 << 20;
 
 /// Arguments of `plan`.
 #[derive(Debug, Args)]

@@ -14,8 +14,8 @@ pub struct Ask {
     pub goal: Goal,
     /// Whatever is drawn depends on it.
     pub seed: u64,
-    /// How those who bid break ties; hashed unless said otherwise.
-    pub ties: Option<Ties>,
+    /// How those who bid, or look for the nearest copy, break ties.
+    pub ties: Ties,
     /// How often a client may bid in a round, where it may bid again.
     pub passes: u32,
     /// Bids at once, where there may be several.
@@ -24,15 +24,11 @@ pub struct Ask {
 
 impl Default for Ask {
     fn default() -> Self {
-        Self { goal: Goal::Length, seed: 0, ties: None, passes: 4, bids: 2 }
+        Self { goal: Goal::Length, seed: 0, ties: Ties::Hashed(0), passes: 4, bids: 2 }
     }
 }
 
 impl Ask {
-    fn ties(&self) -> Ties {
-        self.ties.unwrap_or(Ties::Hashed(self.seed))
-    }
-
     fn draw(&self) -> Seeded {
         Seeded::new(self.seed)
     }
@@ -113,7 +109,7 @@ pub static POLICIES: [Policy; 18] = [
         alias: None,
         source: "common practice, baseline of papers 003 and 004",
         summary: "the copy on the client's host, else in its rack; hosts are in the files of servers and clients",
-        kind: Kind::Select(|batch, cluster, ask| (select::nearest::select(batch, cluster, ask.ties()), None)),
+        kind: Kind::Select(|batch, cluster, ask| (select::nearest::select(batch, cluster, ask.ties), None)),
     },
     Policy {
         name: "random",
@@ -141,9 +137,7 @@ pub static POLICIES: [Policy; 18] = [
         alias: None,
         source: "paper 001 §3.1",
         summary: "an equal share for every server, its oldest requests",
-        kind: Kind::Select(|batch, _, _| {
-            (equi::select(batch, equi::Pick::Oldest, equi::Rounding::Up), None)
-        }),
+        kind: Kind::Select(|batch, _, _| (equi::select(batch, equi::Pick::Oldest, equi::Rounding::Up), None)),
     },
     Policy {
         name: "equi-fewest",
@@ -166,7 +160,7 @@ pub static POLICIES: [Policy; 18] = [
         alias: None,
         source: "paper 000 §3",
         summary: "clients bid at the lightest server they know, servers grant the client with most to do",
-        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::hdlwf(ask.ties(), ask.seed))),
+        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::hdlwf(ask.ties, ask.seed))),
     },
     Policy {
         name: "hdlwf-rebid",
@@ -174,7 +168,7 @@ pub static POLICIES: [Policy; 18] = [
         source: "paper 000 §6, future work",
         summary: "hdlwf, where who is rejected bids again in the same round, --passes times",
         kind: Kind::Plan(|batch, cluster, ask| {
-            bidding(batch, cluster, Rules { passes: ask.passes, ..Rules::hdlwf(ask.ties(), ask.seed) })
+            bidding(batch, cluster, Rules { passes: ask.passes, ..Rules::hdlwf(ask.ties, ask.seed) })
         }),
     },
     Policy {
@@ -183,7 +177,7 @@ pub static POLICIES: [Policy; 18] = [
         source: "paper 000 §6, future work",
         summary: "hdlwf, where clients bid at several servers at once, --bids of them",
         kind: Kind::Plan(|batch, cluster, ask| {
-            bidding(batch, cluster, Rules { bids: ask.bids, ..Rules::hdlwf(ask.ties(), ask.seed) })
+            bidding(batch, cluster, Rules { bids: ask.bids, ..Rules::hdlwf(ask.ties, ask.seed) })
         }),
     },
     Policy {

@@ -7,7 +7,7 @@ use anyhow::{Result, bail};
 use evenkeel::bound::Bound;
 use evenkeel::check::{self, Measures, Subject};
 use evenkeel::model::{Cluster, Ratio, Transfer};
-use evenkeel::policy;
+use evenkeel::policy::{self, Kind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -108,8 +108,9 @@ fn check_summary(
         return Err("the requests or blocks of the bottleneck are not as the summary says".to_owned());
     }
     same("lower bound", summary.lower_bound, forced.proved.into())?;
-    let known = |name: &str| policy::ORDERS.iter().any(|&(order, _)| order == name);
-    let has_order = summary.order.as_deref().is_some_and(known);
+    let orders =
+        |name: &str| policy::find(name).is_some_and(|p| matches!(p.kind, Kind::Order(_) | Kind::Plan(_)));
+    let has_order = summary.order.as_deref().is_some_and(orders);
     if policy::find(&summary.policy).is_none() || has_order != summary.length.is_some() {
         return Err("the summary names a policy or an order that there is not".to_owned());
     }

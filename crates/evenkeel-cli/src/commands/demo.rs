@@ -5,10 +5,9 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use evenkeel::bound::Bound;
 use evenkeel::check::{self, Subject};
-use evenkeel::draw::Seeded;
 use evenkeel::model::{Batch, Cluster, Ratio};
 use evenkeel::order;
-use evenkeel::policy;
+use evenkeel::policy::{self, Ask, Kind, Policy};
 use evenkeel::select::{Goal, optimal};
 use evenkeel::workload::{Clients, Law, Sizes, Workload};
 use serde_json::json;
@@ -47,13 +46,17 @@ pub(super) fn run(args: &DemoArgs) -> Result<Outcome> {
     let cluster = Cluster::equal(&batch);
     let rows = POLICIES
         .iter()
-        .filter_map(|name| policy::find(name))
-        .map(|policy| {
+        .filter_map(|name| match policy::find(name)? {
+            Policy { name, kind: Kind::Select(select), .. } => Some((*name, select)),
+            _ => None,
+        })
+        .map(|(policy, select)| {
             // Load by load the optimum is as even as it gets, so that the chart shows all of it.
-            let (choice, _) = (policy.select)(&batch, &cluster, Goal::Mean, &mut Seeded::new(args.seed));
+            let ask = Ask { goal: Goal::Mean, seed: args.seed, ..Ask::default() };
+            let (choice, _) = select(&batch, &cluster, &ask);
             let schedule = order::colour::order(&batch, &cluster, &choice);
             let measures = check::plan(&batch, &cluster, &schedule.transfers, true)?;
-            Ok(Row { policy: policy.name, length: measures.length, loads: choice.loads(&batch) })
+            Ok(Row { policy, length: measures.length, loads: choice.loads(&batch) })
         })
         .collect::<Result<Vec<Row>>>()?;
     let mut bound = optimal::bound(&batch, &cluster, Goal::Length);

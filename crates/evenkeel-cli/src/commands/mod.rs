@@ -8,16 +8,15 @@ mod plan;
 mod score;
 mod shell;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use evenkeel::bound::Bound;
 use evenkeel::check::{Forced, Subject};
-use evenkeel::draw::Seeded;
+use evenkeel::draw::Ties;
 use evenkeel::model::{Batch, Choice, Cluster, Fixed, Part, Ratio, Schedule, Speed, Transfer};
-use evenkeel::order;
-use evenkeel::policy::{self, Policy};
+use evenkeel::policy::{self, Ask, Kind, OrderFn, Ordered, PlanFn, Policy, SelectFn};
 use evenkeel::select::{Goal, optimal, whole};
 
-use crate::cli::{Cli, Command, Objective, PolicyArgs};
+use crate::cli::{Cli, Command, Objective, PolicyArgs, TiesName, TuningArgs};
 use crate::formats::{Bottleneck, Figure};
 use crate::text::{counted, figure, some_of};
 
@@ -47,68 +46,154 @@ pub fn run(cli: Cli) -> Result<Outcome> {
 /// What is to be planned, once the names in the arguments are known to be right.
 struct Task {
     policy: &'static Policy,
-    order: Option<&'static str>,
-    goal: Goal,
+    choose: Choose,
+    order: Order,
     whole: bool,
-    seed: u64,
+    ask: Ask,
+}
+
+#[derive(Clone, Copy)]
+enum Choose {
+    Select(SelectFn),
+    Plan(PlanFn),
+}
+
+#[derive(Clone, Copy)]
+enum Order {
+    None,
+    /// That of the policy itself.
+    Own,
+    By(&'static Policy, OrderFn),
+}
+
+/// What a policy has chosen.
+struct Chosen {
+    choice: Choice,
+    bound: Option<Bound>,
+    /// If it has its own order.
+    own_order: Option<Ordered>,
 }
 
 impl Task {
     fn new(args: &PolicyArgs) -> Result<Self> {
-        let known = || {
-            let names = policy::SELECTIONS.iter().map(|p| p.name);
-            names.chain(policy::ORDERS.iter().map(|&(name, _)| name)).collect::<Vec<_>>().join(", ")
-        };
-        let Some(policy) = policy::find(&args.policy) else {
-            bail!("there is no policy `{}`; known are {}", args.policy, known());
-        };
-        let Some(&(order, _)) = policy::ORDERS.iter().find(|(name, _)| *name == args.order) else {
-            let names = policy::ORDERS.map(|(name, _)| name).join(", ");
-            bail!("there is no order `{}`; known are {names}", args.order);
-        };
         let goal = match args.objective {
             Objective::Mean => Goal::Mean,
             Objective::Max if args.no_order => Goal::MaxLoad,
             Objective::Max => Goal::Length,
         };
-        let order = (!args.no_order).then_some(order);
-        Ok(Self { policy, order, goal, whole: args.whole, seed: args.seed })
+        let mut task = Self::named(&args.policy, args.order.as_deref(), ask(goal, &args.tuning))?;
+        task.whole = args.whole;
+        if args.no_order {
+            task.order = Order::None;
+        }
+        Ok(task)
+    }
+
+    /// The policy of that name in the order of that name, or in its own.
+    fn named(policy: &str, order: Option<&str>, ask: Ask) -> Result<Self> {
+        let known = |name: &str, what: &str, is_wanted: fn(&Policy) -> bool| {
+            policy::find(name).filter(|policy| is_wanted(policy)).with_context(|| {
+                let names =
+                    policy::POLICIES.iter().filter(|policy| is_wanted(policy)).map(|policy| policy.name);
+                format!("there is no {what} `{name}`; known are {}", names.collect::<Vec<_>>().join(", "))
+            })
+        };
+        let orders = |policy: &Policy| matches!(policy.kind, Kind::Order(_));
+        let plans = |policy: &Policy| matches!(policy.kind, Kind::Select(_) | Kind::Order(_) | Kind::Plan(_));
+        let mut policy = known(policy, "policy", plans)?;
+        let mut order = order.map(|name| known(name, "order", orders)).transpose()?;
+        if orders(policy) {
+            if order.is_some_and(|order| order.name != policy.name) {
+                bail!(
+                    "policy {} is itself an order; leave out --order, or name a policy that chooses",
+                    policy.name
+                );
+            }
+            order = Some(policy);
+            policy = known("optimal", "policy", plans)?;
+        }
+        let choose = match policy.kind {
+            Kind::Select(select) => Choose::Select(select),
+            Kind::Plan(plan) => Choose::Plan(plan),
+            Kind::Order(_) => bail!("{} chooses no replicas", policy.name),
+        };
+        let order = match (order, choose) {
+            (None, Choose::Plan(_)) => Order::Own,
+            (order, _) => match order.map_or_else(|| known("colour", "order", orders), Ok)? {
+                order @ Policy { kind: Kind::Order(by), .. } => Order::By(order, *by),
+                other => bail!("{} is no order", other.name),
+            },
+        };
+        Ok(Self { policy, choose, order, whole: false, ask })
+    }
+
+    /// What the order is called, if there is one.
+    fn order_name(&self) -> Option<&'static str> {
+        match self.order {
+            Order::None => None,
+            Order::Own => Some(self.policy.name),
+            Order::By(order, _) => Some(order.name),
+        }
     }
 
     /// What a bound on this plan speaks about.
     fn subject(&self) -> Subject {
-        if self.order.is_some() { Subject::Length } else { Subject::MaxLoad }
+        if self.order_name().is_some() { Subject::Length } else { Subject::MaxLoad }
     }
 
-    fn select(&self, batch: &Batch, cluster: &Cluster) -> (Choice, Option<Bound>) {
-        let (choice, bound) = (self.policy.select)(batch, cluster, self.goal, &mut Seeded::new(self.seed));
-        let choice = if self.whole { whole::unsplit(batch, cluster, choice) } else { choice };
-        (choice, bound)
+    fn choose(&self, batch: &Batch, cluster: &Cluster) -> Chosen {
+        match self.choose {
+            Choose::Select(select) => {
+                let (choice, bound) = select(batch, cluster, &self.ask);
+                let choice = if self.whole { whole::unsplit(batch, cluster, choice) } else { choice };
+                Chosen { choice, bound, own_order: None }
+            }
+            Choose::Plan(plan) => {
+                let (choice, ordered) = plan(batch, cluster, &self.ask);
+                Chosen { choice, bound: None, own_order: Some(ordered) }
+            }
+        }
     }
 
     /// The transfers of a choice in their order; without one they all start at 0.
-    fn schedule(&self, batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedule {
-        if self.order.is_some() {
-            return order::colour::order(batch, cluster, choice);
+    fn order(&self, batch: &Batch, cluster: &Cluster, choice: &Choice, own: Option<Ordered>) -> Ordered {
+        match (self.order, own) {
+            (Order::Own, Some(own)) => own,
+            (Order::By(_, order), own) => {
+                let messages = own.and_then(|own| own.messages);
+                Ordered { messages, ..order(batch, cluster, choice, &self.ask) }
+            }
+            (_, own) => {
+                let transfers = choice.parts(batch).map(|Part { request, server, blocks }| Transfer {
+                    request,
+                    server,
+                    start: Fixed::ZERO,
+                    blocks: blocks.into(),
+                });
+                let schedule = Schedule { transfers: transfers.collect(), length: Ratio::ZERO };
+                Ordered { schedule, ..own.unwrap_or_default() }
+            }
         }
-        let transfers = choice.parts(batch).map(|Part { request, server, blocks }| Transfer {
-            request,
-            server,
-            start: Fixed::ZERO,
-            blocks: blocks.into(),
-        });
-        Schedule { transfers: transfers.collect(), length: Ratio::ZERO }
     }
 
     /// The bound on the length, or without an order on the largest load; `known` if the policy gave that one.
     fn bound(&self, batch: &Batch, cluster: &Cluster, known: Option<Bound>) -> Bound {
         match (known, self.subject()) {
-            (Some(bound), Subject::Length) if self.goal == Goal::Length => bound,
+            (Some(bound), Subject::Length) if self.ask.goal == Goal::Length => bound,
             (Some(bound), Subject::MaxLoad) => bound,
             (_, Subject::Length) => optimal::bound(batch, cluster, Goal::Length),
             (_, Subject::MaxLoad) => optimal::select(batch, cluster, Goal::MaxLoad).1,
         }
     }
+}
+
+fn ask(goal: Goal, args: &TuningArgs) -> Ask {
+    let TuningArgs { seed, passes, bids, .. } = *args;
+    let ties = match args.ties {
+        TiesName::Hashed => Ties::Hashed(seed),
+        TiesName::Lowest => Ties::LowestId,
+    };
+    Ask { goal, seed, ties, passes, bids }
 }
 
 /// A length in words: slots where all servers have speed 1.

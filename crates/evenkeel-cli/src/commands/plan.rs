@@ -8,7 +8,7 @@ use anyhow::Result;
 use evenkeel::check::Subject;
 use evenkeel::model::{Cluster, Ratio, Transfer};
 
-use super::{Outcome, Task, in_words, of_load, of_time, verified};
+use super::{Chosen, Outcome, Task, in_words, of_load, of_time, verified};
 use crate::cli::PlanArgs;
 use crate::formats::{self, Bottleneck, Figure, Input, Seconds, Summary};
 use crate::output::{Target, print};
@@ -26,14 +26,15 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     seconds.read = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
-    let (choice, bound) = task.select(batch, cluster);
+    let Chosen { choice, bound, own_order } = task.choose(batch, cluster);
     seconds.select = start.elapsed().as_secs_f64();
     let mut bound = task.bound(batch, cluster, bound);
     let forced = verified(batch, cluster, &mut bound, task.subject())?;
 
     let start = Instant::now();
     let max_load = Figure::from(choice.last_done(batch, cluster));
-    let schedule = task.schedule(batch, cluster, &choice);
+    let ordered = task.order(batch, cluster, &choice, own_order);
+    let schedule = &ordered.schedule;
     drop(choice);
     seconds.order = start.elapsed().as_secs_f64();
 
@@ -44,14 +45,15 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     }
     seconds.write = start.elapsed().as_secs_f64();
 
-    let length = task.order.map(|_| Figure::from(schedule.length));
+    let order = task.order_name();
+    let length = order.map(|_| Figure::from(schedule.length));
     let (achieved, lower_bound) = (length.unwrap_or(max_load), Figure::from(bound.value));
     let plan_fingerprint = Transfer::fingerprint(schedule.transfers.iter().copied());
     let mut summary = Summary {
         format: 1,
         policy: task.policy.name.to_owned(),
-        order: task.order.map(str::to_owned),
-        seed: task.seed,
+        order: order.map(str::to_owned),
+        seed: task.ask.seed,
         block: args.input.block,
         requests: batch.n_requests() as u64,
         clients: batch.n_clients() as u64,
@@ -62,6 +64,9 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
         optimal: achieved == lower_bound,
         bottleneck: Bottleneck::new(batch, cluster, &bound.proof, forced),
         gap: None,
+        rounds: ordered.rounds.map(|(n_rounds, _)| n_rounds.into()),
+        messages: ordered.messages,
+        compacted_length: ordered.rounds.map(|(_, compacted)| compacted.into()),
         max_concurrent: cluster.max_concurrent(),
         whole: task.whole,
         batch_fingerprint: input.fingerprint(),
@@ -106,6 +111,9 @@ fn for_people(summary: &Summary, cluster: &Cluster) -> String {
     if subject == Subject::Length {
         rows.push(("max load", of_load(cluster, summary.max_load)));
     }
+    rows.extend(summary.rounds.map(|n| ("rounds", count(n))));
+    rows.extend(summary.compacted_length.map(|length| ("compacted", of_time(cluster, length))));
+    rows.extend(summary.messages.map(|n| ("messages", count(n))));
     rows.push(("lower bound", figure(summary.lower_bound.0)));
     rows.push(("because", in_words(&summary.bottleneck, summary.servers)));
     rows.push(("optimal", verdict));

@@ -33,13 +33,13 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
         bail!("standard input can only be read once; name a file for the batch or the plan");
     }
     let Input { batch, cluster } = &formats::read_input(&args.input)?;
-    let ordered = task.order.is_some();
+    let ordered = task.order_name().is_some();
     let (rows, bound) = if let Some(plan) = &args.plan {
         let source = Source::open(plan)?;
         (formats::read_plan(source.reader, &source.name, batch)?, None)
     } else {
-        let (choice, bound) = task.select(batch, cluster);
-        (task.schedule(batch, cluster, &choice).transfers, bound)
+        let chosen = task.choose(batch, cluster);
+        (task.order(batch, cluster, &chosen.choice, chosen.own_order).schedule.transfers, chosen.bound)
     };
     let checked = check::plan(batch, cluster, &rows, ordered).and_then(|measures| {
         if task.whole {

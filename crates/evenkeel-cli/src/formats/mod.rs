@@ -21,7 +21,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 pub use batch_csv::{read_batch_csv, write_batch_csv};
 pub use batch_json::{read_batch_json, write_batch_json};
-pub use nodes::{read_clients, read_servers, write_servers};
+pub use nodes::{Nodes, read_clients, read_servers, write_servers};
 pub use plan::{read_plan, write_plan};
 pub use summary::{Bottleneck, Figure, Seconds, Summary, read_summary};
 pub(crate) use table::quoted;
@@ -109,9 +109,10 @@ impl Input {
     /// Tells this input from others.
     pub fn fingerprint(&self) -> String {
         let mut fingerprint = self.batch.fingerprint();
-        // Equal servers do not count, as there was nothing else once.
-        if self.cluster != Cluster::equal(&self.batch) {
-            fingerprint ^= self.cluster.fingerprint().rotate_left(1);
+        // Equal servers do not count, as there was nothing else once. Nor do hosts, which no plan depends on.
+        let of_cluster = self.cluster.fingerprint();
+        if of_cluster != Cluster::equal(&self.batch).fingerprint() {
+            fingerprint ^= of_cluster.rotate_left(1);
         }
         format!("{fingerprint:016x}")
     }
@@ -132,8 +133,8 @@ pub(crate) fn read_input(args: &crate::cli::BatchArgs) -> Result<Input, InputErr
     let clients = args.clients.as_deref().map(Source::open).transpose()?;
     let clients = clients.map(|source| read_clients(source.reader, &source.name)).transpose()?;
     let declared = Declared {
-        servers: servers.as_ref().map(|(names, _)| names.clone()),
-        clients: clients.as_ref().map(|(names, _)| names.clone()),
+        servers: servers.as_ref().map(|servers| servers.names.clone()),
+        clients: clients.as_ref().map(|clients| clients.names.clone()),
     };
     let Source { name, reader } = Source::open(&args.batch)?;
     let (is_json, reader) = sniff(reader, &name)?;
@@ -142,12 +143,16 @@ pub(crate) fn read_input(args: &crate::cli::BatchArgs) -> Result<Input, InputErr
     } else {
         read_batch_csv(reader, &name, args.block, declared)?
     };
-    let servers = servers.map_or_else(|| vec![Server::default(); batch.n_servers()], |(_, s)| s);
-    let clients = clients.map_or_else(|| vec![Client::default(); batch.n_clients()], |(_, c)| c);
+    let (servers, server_hosts) = servers
+        .map_or_else(|| (vec![Server::default(); batch.n_servers()], Vec::new()), |s| (s.nodes, s.hosts));
+    let (clients, client_hosts) = clients
+        .map_or_else(|| (vec![Client::default(); batch.n_clients()], Vec::new()), |c| (c.nodes, c.hosts));
     let described_in = [&args.servers, &args.clients].into_iter().flatten().next();
     let cluster = Cluster::new(&batch, servers, clients, args.max_concurrent)
         .map_err(|e| InputError::new(&described_in.unwrap_or(&args.batch).display().to_string(), None, e))?;
-    Ok(Input { batch, cluster })
+    let hosts = [&server_hosts, &client_hosts].map(|hosts| hosts.iter().map(String::as_str));
+    let [server_hosts, client_hosts] = hosts;
+    Ok(Input { cluster: cluster.on_hosts(server_hosts, client_hosts), batch })
 }
 
 /// Names that other files have fixed, with their order.

@@ -7,18 +7,24 @@ use evenkeel::model::{Batch, Client, NameTable, Ratio, Server};
 use super::table::{Table, quoted};
 use super::{InputError, numbers};
 
-/// Reads a servers file: names in order, and what is known of each; backlogs in blocks of so many bytes.
-pub fn read_servers(
-    reader: impl BufRead,
-    file: &str,
-    block: u64,
-) -> Result<(NameTable, Vec<Server>), InputError> {
+/// What a file says about servers or clients, in its order.
+#[derive(Debug)]
+pub struct Nodes<T> {
+    /// Their names.
+    pub names: NameTable,
+    /// What is known of each.
+    pub nodes: Vec<T>,
+    /// The host of each; empty if it is not given.
+    pub hosts: Vec<String>,
+}
+
+/// Reads a servers file; backlogs in blocks of so many bytes.
+pub fn read_servers(reader: impl BufRead, file: &str, block: u64) -> Result<Nodes<Server>, InputError> {
     let optional = ["speed", "slots", "backlog", "host", "connections", "last_used"];
     let mut table = Table::open(reader, file, &["server"], &optional)?;
-    let mut names = NameTable::new();
-    let mut servers = Vec::new();
+    let mut found = Nodes { names: NameTable::new(), nodes: Vec::new(), hosts: Vec::new() };
     while table.next()? {
-        add_name(&table, &mut names, "server")?;
+        add_name(&table, &mut found.names, "server")?;
         let mut server = Server::default();
         if let Some(text) = table.field(1)? {
             server.speed = numbers::speed(text).map_err(|e| table.error(e))?;
@@ -35,9 +41,10 @@ pub fn read_servers(
                 numbers::whole(text, what).map_err(|e| table.error(e))?;
             }
         }
-        servers.push(server);
+        found.hosts.push(table.field(4)?.unwrap_or_default().to_owned());
+        found.nodes.push(server);
     }
-    Ok((names, servers))
+    Ok(found)
 }
 
 /// Writes a servers file; backlogs in blocks of one byte.
@@ -51,20 +58,20 @@ pub fn write_servers(batch: &Batch, servers: &[Server], mut out: impl Write) -> 
     Ok(())
 }
 
-/// Reads a clients file: names in order, and what is known of each.
-pub fn read_clients(reader: impl BufRead, file: &str) -> Result<(NameTable, Vec<Client>), InputError> {
+/// Reads a clients file.
+pub fn read_clients(reader: impl BufRead, file: &str) -> Result<Nodes<Client>, InputError> {
     let mut table = Table::open(reader, file, &["client"], &["slots", "host"])?;
-    let mut names = NameTable::new();
-    let mut clients = Vec::new();
+    let mut found = Nodes { names: NameTable::new(), nodes: Vec::new(), hosts: Vec::new() };
     while table.next()? {
-        add_name(&table, &mut names, "client")?;
+        add_name(&table, &mut found.names, "client")?;
         let mut client = Client::default();
         if let Some(text) = table.field(1)? {
             client.slots = numbers::slots(text).map_err(|e| table.error(e))?;
         }
-        clients.push(client);
+        found.hosts.push(table.field(2)?.unwrap_or_default().to_owned());
+        found.nodes.push(client);
     }
-    Ok((names, clients))
+    Ok(found)
 }
 
 fn add_name<R: BufRead>(

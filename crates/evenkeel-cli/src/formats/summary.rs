@@ -38,6 +38,15 @@ pub struct Summary {
     /// How far the plan is from the bound.
     #[serde(default)]
     pub gap: Option<Figure>,
+    /// Of a policy that proceeds round by round: how many rounds there were.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rounds: Option<u64>,
+    /// Of a policy whose clients bid: how many bids and answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub messages: Option<u64>,
+    /// The length if both ends of the transfers go through their lists as soon as they are free.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub compacted_length: Option<Figure>,
     /// The most transfers at once, if that was limited.
     #[serde(default)]
     pub max_concurrent: Option<u64>,

@@ -189,7 +189,11 @@ fn extreme_speeds_slots_and_backlogs_are_exact() {
 #[test]
 fn wrong_usage() {
     let batch = b"client,bytes,replicas\nc0,1,s0|s1\n";
-    refused(batch, &["--policy", "fastest"], &["no policy `fastest`", "optimal, first, random"]);
+    refused(
+        batch,
+        &["--policy", "fastest"],
+        &["no policy `fastest`", "optimal, first, nearest, random, lddf"],
+    );
     refused(batch, &["--order", "alphabetical"], &["no order `alphabetical`", "colour"]);
     refused(batch, &["--servers", "nowhere.csv"], &["nowhere.csv", "cannot read"]);
     let folder = tempfile::tempdir().unwrap();

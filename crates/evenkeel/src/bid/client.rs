@@ -114,7 +114,15 @@ impl Client {
             let first = end;
             end += n;
             let workload = Fixed::ZERO;
-            servers.push(Contact { server, first, end: first, workload, turn: 0, asked: None, knows_done: false });
+            servers.push(Contact {
+                server,
+                first,
+                end: first,
+                workload,
+                turn: 0,
+                asked: None,
+                knows_done: false,
+            });
         }
         let mut held = vec![0; replicas.len()];
         let mut requests: Vec<Request> = Vec::with_capacity(rows.len());
@@ -260,9 +268,8 @@ impl Client {
             let start = if request == 0 { 0 } else { self.requests[request as usize - 1].replicas_end };
             let end = self.requests[request as usize].replicas_end;
             let replicas = &self.replicas[start as usize..end as usize];
-            let is_out = |&server: &u32| {
-                self.servers[server as usize].asked.is_some() || self.tried.contains(&server)
-            };
+            let is_out =
+                |&server: &u32| self.servers[server as usize].asked.is_some() || self.tried.contains(&server);
             let free: Vec<u32> = replicas.iter().copied().filter(|server| !is_out(server)).collect();
             if !free.is_empty() {
                 self.pending.swap_remove(k);

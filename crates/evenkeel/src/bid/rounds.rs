@@ -1,8 +1,8 @@
 //! The synchronous driver: all clients bid, all servers answer, round by round.
 
+use super::Rules;
 use super::client::{self, Client};
 use super::server::{self, Held, Server};
-use super::Rules;
 use crate::graph::holdings::Holdings;
 use crate::model::{Batch, ClientId, Cluster, Grant, ServerId};
 

@@ -45,7 +45,7 @@ pub(crate) fn of_servers(batch: &Batch, first: First) -> Vec<Grant> {
 /// The same with clients: nobody is in more transfers of a pass than slots.
 pub(crate) fn of_servers_and_clients(batch: &Batch, cluster: &Cluster, first: First) -> Vec<Grant> {
     let mut pending = Pending::new(batch);
-    let mut cells = Cells::new(batch);
+    let mut wishes = Wishes::new(batch);
     let mut clients = FreeClients::new(batch, cluster);
     let mut grants = Vec::with_capacity(batch.n_requests());
     let rank = |degree: u32, server: u32| match first {
@@ -63,7 +63,7 @@ pub(crate) fn of_servers_and_clients(batch: &Batch, cluster: &Cluster, first: Fi
         for &(_, server) in &queue {
             let server = ServerId(server);
             for _ in 0..cluster.server(server).slots {
-                let Some(request) = choose(batch, &mut pending, &mut cells, &clients, server) else { break };
+                let Some(request) = choose(batch, &mut pending, &mut wishes, &clients, server) else { break };
                 pending.take(request, |server, degree_before| changed.push((server.0, degree_before)));
                 clients.occupy(batch.client(request as usize));
                 grants.push(Grant { round, part: part(batch, request, server) });
@@ -94,7 +94,7 @@ fn part(batch: &Batch, request: u32, server: ServerId) -> Part {
 fn choose(
     batch: &Batch,
     pending: &mut Pending<'_>,
-    cells: &mut Cells,
+    wishes: &mut Wishes,
     clients: &FreeClients<'_>,
     server: ServerId,
 ) -> Option<u32> {
@@ -108,7 +108,7 @@ fn choose(
             return Some(request);
         }
     }
-    cells.oldest(server, clients, &pending.is_taken)
+    wishes.oldest(server, clients, &pending.is_taken)
 }
 
 /// What is still to be given, and to whom it can be.
@@ -175,7 +175,7 @@ impl<'a> Pending<'a> {
 }
 
 /// For each server and client the requests of that client that the server could serve.
-struct Cells {
+struct Wishes {
     /// By server, then client, then age.
     requests: Holdings,
     cells: Vec<Cell>,
@@ -190,7 +190,7 @@ struct Cell {
     end: u32,
 }
 
-impl Cells {
+impl Wishes {
     fn new(batch: &Batch) -> Self {
         let mut by_client: Vec<u32> = (0..batch.n_requests() as u32).collect();
         by_client.sort_by_key(|&request| batch.client(request as usize).0);

@@ -146,6 +146,7 @@ impl Cluster {
 
     /// The same cluster where it is known on which host each server and each client runs, if it is (else empty). A host may
     /// be a path, `/rack1/host7`: then those in one rack are nearer to each other than to others.
+    #[must_use]
     pub fn on_hosts<'a>(
         mut self,
         servers: impl IntoIterator<Item = &'a str>,

@@ -4,7 +4,9 @@
 //! Else, and to see how much of the rounds is waiting, clients and servers go through their lists of transfers in the
 //! order of the rounds, each as soon as both ends are free.
 
-use crate::model::{Batch, ClientId, Cluster, Fixed, Grant, Part, Ratio, Schedule, ServerId, Speed, Transfer};
+use crate::model::{
+    Batch, ClientId, Cluster, Fixed, Grant, Part, Ratio, Schedule, ServerId, Speed, Transfer,
+};
 
 /// Rounds as a schedule.
 #[derive(Clone, Debug, Default)]
@@ -113,13 +115,11 @@ impl<'a> Clock<'a> {
     }
 
     fn duration(&self, blocks: u64, server: ServerId) -> u128 {
-        match self.speed {
-            Some(_) => blocks.into(),
-            None => {
-                let speed = self.cluster.server(server).speed.millionths();
-                (u128::from(blocks) * 1_000_000_000_000_000).div_ceil(speed.into())
-            }
+        if self.speed.is_some() {
+            return blocks.into();
         }
+        let speed = self.cluster.server(server).speed.millionths();
+        (u128::from(blocks) * 1_000_000_000_000_000).div_ceil(speed.into())
     }
 
     fn time(&self, units: u128) -> Ratio {

@@ -171,8 +171,12 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
             TakeBack::Overload => {
                 let pending = self.pending.iter().map(|&i| self.batch.blocks(i as usize)).sum();
                 let backlogs = self.cluster.servers().iter().map(|server| server.backlog);
-                let loads: Vec<u64> =
-                    self.loads.iter().zip(backlogs).map(|(load, backlog)| load.saturating_add(backlog)).collect();
+                let loads: Vec<u64> = self
+                    .loads
+                    .iter()
+                    .zip(backlogs)
+                    .map(|(load, backlog)| load.saturating_add(backlog))
+                    .collect();
                 for (server, mut excess) in aequi::overload(&loads, pending) {
                     while excess > 0
                         && let Some(request) = self.youngest_movable(server, excess)

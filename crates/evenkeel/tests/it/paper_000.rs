@@ -108,7 +108,7 @@ fn bidding(batch: &Batch, rules: Rules) -> Bidding {
 fn as_rounds(batch: &Batch, grants: &[Grant]) -> Rounds {
     let cluster = Cluster::equal(batch);
     let rounds = Rounds::new(batch, &cluster, grants);
-    let measures = check::plan(batch, &cluster, &rounds.schedule.transfers, true).unwrap();
+    let measures = check::plan(batch, &cluster, &rounds.schedule.transfers, true).expect("a valid plan");
     assert_eq!(measures.length, rounds.schedule.length);
     rounds
 }
@@ -219,7 +219,9 @@ fn hdlwf_is_near_the_optimum_under_heavy_traffic() {
             (sum, worst, sum_rebid) = (sum + ratio, worst.max(ratio), sum_rebid + length(4));
         }
         let (mean, mean_rebid) = (sum / SEEDS as f64, sum_rebid / SEEDS as f64);
-        println!("{per_server} requests a server: mean {mean:.4}, worst {worst:.4}, re-bidding {mean_rebid:.4}");
+        println!(
+            "{per_server} requests a server: mean {mean:.4}, worst {worst:.4}, re-bidding {mean_rebid:.4}"
+        );
         assert!(mean <= 1.15 && worst <= 1.20, "{per_server}: mean {mean}, worst {worst}");
         assert!(mean_rebid < mean, "{per_server}: {mean_rebid} with re-bidding, {mean} without");
     }

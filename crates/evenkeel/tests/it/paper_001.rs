@@ -10,11 +10,11 @@ use evenkeel::workload::{Clients, Law, Sizes, Workload};
 fn held_by(n_servers: usize, sets: &[&[u32]]) -> Batch {
     let mut batch = BatchBuilder::new();
     let mut names = evenkeel::model::NameTable::new();
-    (0..n_servers).for_each(|server| names.insert(&format!("s{server}"), "server").unwrap());
-    batch.declare_servers(names).unwrap();
+    (0..n_servers).for_each(|server| names.insert(&format!("s{server}"), "server").expect("new names"));
+    batch.declare_servers(names).expect("no request yet");
     for set in sets {
         let names: Vec<String> = set.iter().map(|server| format!("s{server}")).collect();
-        batch.request("c0", 1, &names.iter().map(String::as_str).collect::<Vec<_>>()).unwrap();
+        batch.request("c0", 1, &names.iter().map(String::as_str).collect::<Vec<_>>()).expect("known servers");
     }
     batch.finish()
 }
@@ -140,6 +140,8 @@ fn by_load_alone_equi_is_not_better_than_lddf() {
         }
     }
     let [equi, fewest, lddf, hddf, optimum] = sums.map(|sum| sum as f64 / SEEDS as f64);
-    println!("mean of the largest load: equi {equi}, equi-fewest {fewest}, lddf {lddf}, hddf {hddf}, optimum {optimum}");
+    println!(
+        "mean of the largest load: equi {equi}, equi-fewest {fewest}, lddf {lddf}, hddf {hddf}, optimum {optimum}"
+    );
     assert!(optimum <= lddf && lddf < equi && fewest < equi);
 }
