@@ -19,6 +19,7 @@ Start here:
   evenkeel plan batch.csv --out plan.csv   the shortest plan, with its proof
   evenkeel check batch.csv plan.csv        verify it from scratch
   evenkeel explain batch.csv               what limits it, and what would help
+  evenkeel compare batch.csv               all policies on it, side by side
 
 A batch is a CSV file with one row a request: who wants how much, and which servers hold a copy.
   client,bytes,replicas
@@ -43,6 +44,8 @@ pub enum Command {
     Score(ScoreArgs),
     /// What limits a batch, and what would help: copies, a faster server
     Explain(ExplainArgs),
+    /// All policies on one batch, side by side
+    Compare(CompareArgs),
     /// Draw a batch to try things on
     Generate(GenerateArgs),
     /// A hot spot, planned by several policies, side by side
@@ -272,6 +275,35 @@ pub struct ExplainArgs {
     /// Where to write the copies for 1, 5 and 10 %, as CSV: percent,request,client,from,to,blocks; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Print everything as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `compare`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel compare batch.csv
+  evenkeel compare batch.csv --policy optimal,nearest,hdlwf --html compare.html
+  evenkeel compare batch.csv --servers servers.csv --json
+
+Told of each policy: the length of its plan, also as a multiple of the proven bound; the largest and the mean load of a \
+server; the mean response time of a block, if each server serves one after the other; of policies that proceed in rounds, \
+or by messages, how many; and the seconds it took to choose and to order. Every plan is checked from scratch.")]
+pub struct CompareArgs {
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub input: BatchArgs,
+    /// Only these policies, with commas between them; see plan --help for all
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub policy: Vec<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub tuning: TuningArgs,
+    /// Where to write a page with charts; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Print everything as one JSON object
     #[arg(long)]
     pub json: bool,

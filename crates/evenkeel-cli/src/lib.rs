@@ -4,5 +4,6 @@
 pub mod cli;
 pub mod commands;
 pub mod formats;
+mod html;
 mod output;
 mod text;

@@ -1,6 +1,7 @@
 //! The commands, a file each.
 
 mod check;
+mod compare;
 mod demo;
 mod explain;
 mod generate;
@@ -36,6 +37,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Check(args) => check::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions { shell } => shell::completions(shell),

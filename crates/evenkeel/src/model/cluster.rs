@@ -58,6 +58,14 @@ impl Server {
         let last = u128::from(self.busy()) + u128::from(blocks.div_ceil(self.slots.max(1).into()));
         Ratio::new(last * 1_000_000, self.speed.millionths())
     }
+
+    /// The sum of the times at which so many blocks are done, one after the other in each slot, after the backlog.
+    pub(super) fn sum_of_completions(&self, blocks: u64) -> f64 {
+        let slots = u64::from(self.slots.max(1));
+        let (full, rest) = ((blocks / slots) as f64, (blocks % slots) as f64);
+        let waits = slots as f64 * full * (full + 1.0) / 2.0 + rest * (full + 1.0);
+        (self.busy() as f64 * blocks as f64 + waits) * 1e6 / self.speed.0 as f64
+    }
 }
 
 /// What is known of a client.

@@ -72,6 +72,14 @@ impl Choice {
     pub fn last_done(&self, batch: &Batch, cluster: &Cluster) -> Ratio {
         self.done(batch, cluster).into_iter().max().unwrap_or(Ratio::ZERO)
     }
+
+    /// The mean time at which a block is done if every server serves one after the other (paper 001's mean response time); 0
+    /// if there are no blocks.
+    pub fn mean_response(&self, batch: &Batch, cluster: &Cluster) -> f64 {
+        let loads = self.loads(batch).into_iter().zip(cluster.servers());
+        let sum: f64 = loads.map(|(load, server)| server.sum_of_completions(load)).sum();
+        sum / batch.total_blocks().max(1) as f64
+    }
 }
 
 /// Goes through the parts of a choice.

@@ -1,0 +1,272 @@
+//! `evenkeel compare`: all policies on one batch, side by side.
+
+use std::fmt::Write as _;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
+use evenkeel::check::{self, Subject};
+use evenkeel::model::{Cluster, Ratio};
+use evenkeel::policy::{self, Kind};
+use evenkeel::select::{Goal, optimal};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+
+use super::{Chosen, Outcome, Task, ask, in_words, of_time, verified};
+use crate::cli::CompareArgs;
+use crate::formats::{self, Bottleneck, Figure, Input};
+use crate::html::{self, Area, Bar};
+use crate::output::{Target, print};
+use crate::text::{bar, count, counted, figure, table};
+
+/// Everything, for machines.
+#[derive(Serialize)]
+struct Comparison {
+    format: u32,
+    requests: usize,
+    clients: usize,
+    servers: usize,
+    lower_bound: Figure,
+    bottleneck: Bottleneck,
+    policies: Vec<Row>,
+}
+
+/// One policy's plan in figures.
+#[derive(Serialize)]
+struct Row {
+    policy: &'static str,
+    order: &'static str,
+    length: Figure,
+    ratio: f64,
+    max_load: Figure,
+    mean_load: f64,
+    mean_response: f64,
+    rounds: Option<u32>,
+    messages: Option<u64>,
+    compacted_length: Option<Figure>,
+    seconds: f64,
+    /// What it was asked for by: the name of its order, if that is what tells it from `optimal`.
+    #[serde(skip)]
+    name: &'static str,
+    /// When each server is done.
+    #[serde(skip)]
+    done: Vec<f64>,
+}
+
+pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
+    let names = names(&args.policy)?;
+    let inputs = args.input.paths();
+    let out = args.html.as_deref().map(|path| Target::new(path, &inputs)).transpose()?;
+    let input = formats::read_input(&args.input)?;
+    let Input { batch, cluster } = &input;
+    let mut bound = optimal::bound(batch, cluster, Goal::Length);
+    let forced = verified(batch, cluster, &mut bound, Subject::Length)?;
+    let bar = progress_bar(names.len() as u64);
+    let mut policies = Vec::with_capacity(names.len());
+    for name in names {
+        bar.set_message(name);
+        policies.push(row(&input, name, args, bound.value).with_context(|| format!("policy {name}"))?);
+        bar.inc(1);
+    }
+    bar.finish_and_clear();
+    policies.sort_by_key(|row| row.length);
+    let comparison = Comparison {
+        format: 1,
+        requests: batch.n_requests(),
+        clients: batch.n_clients(),
+        servers: batch.n_servers(),
+        lower_bound: bound.value.into(),
+        bottleneck: Bottleneck::new(batch, cluster, &bound.proof, forced),
+        policies,
+    };
+    if let Some(out) = out {
+        let page = comparison.page(cluster);
+        out.write(|file| file.write_all(page.as_bytes()))?;
+    }
+    // With the page on standard output there is no room for more.
+    if args.html.as_deref() != Some("-".as_ref()) {
+        let json = args.json.then(|| serde_json::to_string(&comparison)).transpose()?;
+        print(&json.map_or_else(|| comparison.for_people(cluster), |json| json + "\n"))?;
+    }
+    Ok(Outcome::Done)
+}
+
+/// The policies asked for, or all that plan a batch. `colour` is left out then: it is what `optimal` is ordered by.
+fn names(asked: &[String]) -> Result<Vec<&'static str>> {
+    if asked.is_empty() {
+        let all = policy::POLICIES.iter().filter(|p| p.name != "colour");
+        let planning = all.filter(|p| matches!(p.kind, Kind::Select(_) | Kind::Order(_) | Kind::Plan(_)));
+        return Ok(planning.map(|p| p.name).collect());
+    }
+    let mut names: Vec<&'static str> = Vec::new();
+    for asked in asked {
+        Task::named(asked, None, policy::Ask::default())?;
+        let name = policy::find(asked).map_or("", |policy| policy.name);
+        if names.contains(&name) {
+            bail!("policy {name} is named twice; name each once");
+        }
+        names.push(name);
+    }
+    Ok(names)
+}
+
+/// Plans by one policy, checks the plan from scratch, and measures it.
+fn row(input: &Input, name: &'static str, args: &CompareArgs, bound: Ratio) -> Result<Row> {
+    let Input { batch, cluster } = input;
+    let task = Task::named(name, None, ask(Goal::Length, &args.tuning))?;
+    let start = Instant::now();
+    let Chosen { choice, own_order, .. } = task.choose(batch, cluster);
+    let ordered = task.order(batch, cluster, &choice, own_order);
+    let seconds = start.elapsed().as_secs_f64();
+    let measures = check::plan(batch, cluster, &ordered.schedule.transfers, true)?;
+    let done = choice.done(batch, cluster);
+    Ok(Row {
+        policy: task.policy.name,
+        order: task.order_name().unwrap_or_default(),
+        length: measures.length.into(),
+        // As printed: a plan that was checked is not better than what is proved.
+        ratio: Ratio::from(measures.length.rounded()).over(bound.rounded().into()).max(1.0),
+        max_load: measures.max_load.into(),
+        mean_load: done.iter().map(|done| done.to_f64()).sum::<f64>() / done.len().max(1) as f64,
+        mean_response: choice.mean_response(batch, cluster),
+        rounds: ordered.rounds.map(|(n_rounds, _)| n_rounds),
+        messages: ordered.messages,
+        compacted_length: ordered.rounds.map(|(_, compacted)| compacted.into()),
+        seconds,
+        name,
+        done: done.into_iter().map(Ratio::to_f64).collect(),
+    })
+}
+
+fn progress_bar(n: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("{wide_bar} {pos}/{len} {msg}");
+    style.map_or_else(|_| ProgressBar::new(n), |style| ProgressBar::new(n).with_style(style))
+}
+
+const HEADER: [&str; 9] = [
+    "policy",
+    "length",
+    "of bound",
+    "max load",
+    "mean load",
+    "mean response",
+    "rounds",
+    "messages",
+    "seconds",
+];
+
+impl Comparison {
+    fn cells(row: &Row) -> Vec<String> {
+        let or_none = |n: Option<u64>| n.map_or_else(|| "–".to_owned(), count);
+        vec![
+            row.name.to_owned(),
+            figure(row.length.0),
+            format!("{:.3} x", row.ratio),
+            figure(row.max_load.0),
+            format!("{:.1}", row.mean_load),
+            format!("{:.1}", row.mean_response),
+            or_none(row.rounds.map(u64::from)),
+            or_none(row.messages),
+            format!("{:.3}", row.seconds),
+        ]
+    }
+
+    fn headline(&self, cluster: &Cluster) -> [String; 2] {
+        let what = format!(
+            "{} of {} on {}",
+            counted(self.requests as u64, "request"),
+            counted(self.clients as u64, "client"),
+            counted(self.servers as u64, "server")
+        );
+        let bound = of_time(cluster, self.lower_bound);
+        [what, format!("No plan ends before {bound}: {}.", in_words(&self.bottleneck, self.servers as u64))]
+    }
+
+    fn for_people(&self, cluster: &Cluster) -> String {
+        let [what, bound] = self.headline(cluster);
+        let mut text = format!("{what}. {bound}\n\n");
+        let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
+        rows.extend(self.policies.iter().map(Self::cells));
+        text.push_str(&table(&rows));
+        text.push_str("\nLength:\n\n");
+        let longest = self.policies.iter().map(|row| row.length.0.floor()).max().unwrap_or(0);
+        let width = self.policies.iter().map(|row| row.name.len()).max().unwrap_or(0);
+        for row in &self.policies {
+            let bar = bar(row.length.0.floor(), longest, 50);
+            let _ = writeln!(text, "  {:<width$}  {} {}", row.name, bar.trim_end(), figure(row.length.0));
+        }
+        text
+    }
+
+    fn page(&self, cluster: &Cluster) -> String {
+        let [what, bound] = self.headline(cluster);
+        let best = self.policies.first().map(|row| row.length);
+        let bars: Vec<Bar<'_>> = self
+            .policies
+            .iter()
+            .map(|row| Bar {
+                name: row.name,
+                value: row.length.0.nanos() as f64 / 1e9,
+                label: format!("{} ({:.3} x)", figure(row.length.0), row.ratio),
+                is_best: Some(row.length) == best,
+            })
+            .collect();
+        let areas: Vec<Area<'_>> = self
+            .policies
+            .iter()
+            .map(|row| Area {
+                name: row.name,
+                label: figure(row.max_load.0),
+                values: falling(&row.done, 200),
+            })
+            .collect();
+        let rows: Vec<(bool, Vec<String>)> =
+            self.policies.iter().map(|row| (Some(row.length) == best, Self::cells(row))).collect();
+        let lower_bound = self.lower_bound.0.nanos() as f64 / 1e9;
+        let mark = format!("bound {}", figure(self.lower_bound.0));
+        let body = format!(
+            "<p>{}. {}</p>\n<h2>Length of the plan</h2>\n{}<h2>All figures</h2>\n{}\
+             <p class=\"soft\">Every plan was checked from scratch. Load: when a server would be done, working without a break. Mean \
+             response: of all blocks, if each server serves one after the other. Seconds: choosing and ordering.</p>\n\
+             <h2>Who has how much to do</h2>\n{}<h2>Policies</h2>\n{}",
+            html::escaped(&what),
+            html::escaped(&bound),
+            html::bars(
+                &bars,
+                (lower_bound, &mark),
+                "When the last transfer has ended; no plan ends before the dashed line."
+            ),
+            html::table(&HEADER, &rows),
+            html::areas(
+                &areas,
+                lower_bound,
+                "When each server is done, the busiest first (its time beside the name), all on one scale: the flatter, the more even."
+            ),
+            self.legend()
+        );
+        html::page("Evenkeel: policies compared", &body)
+    }
+
+    /// What each policy is.
+    fn legend(&self) -> String {
+        let rows = self.policies.iter().filter_map(|row| policy::find(row.name)).map(|policy| {
+            format!(
+                "<li><b>{}</b>: {} <span class=\"soft\">({})</span></li>\n",
+                policy.name,
+                html::escaped(policy.summary),
+                html::escaped(policy.source)
+            )
+        });
+        format!("<ul>\n{}</ul>\n", rows.collect::<String>())
+    }
+}
+
+/// The values by size, the largest first, at no more than so many places.
+fn falling(values: &[f64], most: usize) -> Vec<f64> {
+    let mut values = values.to_vec();
+    values.sort_by(|a, b| b.total_cmp(a));
+    let n = values.len();
+    if n <= most {
+        return values;
+    }
+    (0..most).map(|k| values[k * (n - 1) / (most - 1)]).collect()
+}
