@@ -168,7 +168,7 @@ pub static POLICIES: [Policy; 18] = [
         source: "paper 000 §6, future work",
         summary: "hdlwf, where who is rejected bids again in the same round, --passes times",
         kind: Kind::Plan(|batch, cluster, ask| {
-            bidding(batch, cluster, Rules { passes: ask.passes, ..Rules::hdlwf(ask.ties, ask.seed) })
+            bidding(batch, cluster, Rules::rebid(ask.passes, ask.ties, ask.seed))
         }),
     },
     Policy {
@@ -177,7 +177,7 @@ pub static POLICIES: [Policy; 18] = [
         source: "paper 000 §6, future work",
         summary: "hdlwf, where clients bid at several servers at once, --bids of them",
         kind: Kind::Plan(|batch, cluster, ask| {
-            bidding(batch, cluster, Rules { bids: ask.bids, ..Rules::hdlwf(ask.ties, ask.seed) })
+            bidding(batch, cluster, Rules::several_bids(ask.bids, ask.ties, ask.seed))
         }),
     },
     Policy {

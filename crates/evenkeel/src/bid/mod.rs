@@ -53,7 +53,7 @@ pub struct Answer {
     pub turn: u32,
     /// In which round the request will be served; `None` if the bid was rejected.
     pub granted: Option<u32>,
-    /// When the server will be done with all that it has granted.
+    /// When the server will be done with all that it has granted (and by some rules: with what it was asked for).
     pub workload: Fixed,
 }
 
@@ -126,6 +126,15 @@ pub enum Favour {
     Lot,
 }
 
+/// What servers tell of their workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tell {
+    /// What they have granted.
+    Granted,
+    /// That, and what they have to turn away now: who was turned away will come back.
+    Wanted,
+}
+
 /// The rules of the game.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
@@ -133,6 +142,8 @@ pub struct Rules {
     pub choose: Choose,
     /// Whom servers favour.
     pub favour: Favour,
+    /// Which workload servers tell.
+    pub tell: Tell,
     /// Bids at once, for each slot of a client; at least 1.
     pub bids: u32,
     /// How often a client may bid in a round until it is granted something; at least 1.
@@ -145,12 +156,24 @@ impl Rules {
     /// HDLWF as in paper 000 §3.
     pub fn hdlwf(ties: Ties, seed: u64) -> Self {
         let (choose, favour) = (Choose::Lightest(ties), Favour::HighestDegree(ties));
-        Self { choose, favour, bids: 1, passes: 1, seed }
+        Self { choose, favour, tell: Tell::Granted, bids: 1, passes: 1, seed }
+    }
+
+    /// HDLWF where who is rejected bids again in the same round (paper 000 §6). Servers tell what they turn away as well:
+    /// when all of them grant something in every round, what they have granted tells them apart no more.
+    pub fn rebid(passes: u32, ties: Ties, seed: u64) -> Self {
+        Self { tell: Tell::Wanted, passes, ..Self::hdlwf(ties, seed) }
+    }
+
+    /// HDLWF where a client bids at several servers at once (paper 000 §6). It may be granted more than it has slots for in
+    /// a round, and takes it in turn.
+    pub fn several_bids(bids: u32, ties: Ties, seed: u64) -> Self {
+        Self { bids, ..Self::hdlwf(ties, seed) }
     }
 
     /// Random of paper 000 §4.
     pub fn random_bid(seed: u64) -> Self {
-        Self { choose: Choose::Lot, favour: Favour::Lot, bids: 1, passes: 1, seed }
+        Self { choose: Choose::Lot, favour: Favour::Lot, tell: Tell::Granted, bids: 1, passes: 1, seed }
     }
 
     /// HDF of Durand et al. (paper 000 §5.2). It knows no replicas; a client draws one of them.
@@ -160,6 +183,6 @@ impl Rules {
 
     /// MPASSES of Durand et al. (paper 000 §5.2).
     pub fn mpasses(passes: u32, seed: u64) -> Self {
-        Self { choose: Choose::Lot, favour: Favour::HighestDegreeThenLot, bids: 1, passes, seed }
+        Self { favour: Favour::HighestDegreeThenLot, passes, ..Self::random_bid(seed) }
     }
 }

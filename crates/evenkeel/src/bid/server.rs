@@ -4,9 +4,9 @@ use std::cmp::Reverse;
 
 use hashbrown::HashMap;
 
-use super::{Answer, Bid, Done, Favour, Rules, Stray, ToClient, ToServer};
+use super::{Answer, Bid, Done, Favour, Rules, Stray, Tell, ToClient, ToServer};
 use crate::draw::{Draw, Seeded, mix};
-use crate::model::{ClientId, Fixed, Part, Server as Node, ServerId};
+use crate::model::{ClientId, Part, Server as Node, ServerId};
 
 /// What happens to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +43,19 @@ pub struct Server {
     is_granted: Vec<bool>,
     clients: HashMap<u32, Customer>,
     n_done: usize,
-    /// Bids to be decided when the round closes.
-    open: Vec<Bid>,
+    /// Bids to be decided when the round closes, with the places of what they are for.
+    open: Vec<Offer>,
     round: u32,
     n_granted_in_round: u32,
     granted_blocks: u64,
     granted: Vec<(u32, Part)>,
+}
+
+/// A bid and the place among all that is held of what it is for.
+#[derive(Clone, Copy, Debug)]
+struct Offer {
+    bid: Bid,
+    place: usize,
 }
 
 /// What a server knows of a client.
@@ -106,8 +113,9 @@ impl Server {
 
     fn on_bid(&mut self, bid: Bid, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
         let Bid { client: ClientId(client), request, turn, .. } = bid;
-        let number = self.number(request)?;
-        if self.held[number].client != bid.client {
+        let place = self.held.binary_search_by_key(&request, |held| held.request);
+        let place = place.map_err(|_| Stray::NotHeld { request })?;
+        if self.held[place].client != bid.client {
             return Err(Stray::NotItsRequest { client, request });
         }
         let customer = self.clients.get_mut(&client).ok_or(Stray::UnknownClient { client })?;
@@ -123,11 +131,11 @@ impl Server {
         if turn < customer.turn || has_open_bid {
             return Err(Stray::OutOfTurn { client, turn });
         }
-        if self.is_granted[number] {
+        if self.is_granted[place] {
             return Err(Stray::GrantedBefore { request });
         }
         (customer.turn, customer.answer) = (turn, None);
-        self.open.push(bid);
+        self.open.push(Offer { bid, place });
         Ok(())
     }
 
@@ -145,20 +153,24 @@ impl Server {
         if round != self.round {
             (self.round, self.n_granted_in_round) = (round, 0);
         }
-        let mut bids = std::mem::take(&mut self.open);
-        let n_granted = (self.node.slots - self.n_granted_in_round.min(self.node.slots)) as usize;
-        self.put_favoured_first(&mut bids, n_granted);
-        for bid in bids.iter().take(n_granted) {
-            if let Ok(number) = self.number(bid.request) {
-                let Held { request, blocks, .. } = self.held[number];
-                self.is_granted[number] = true;
-                self.granted_blocks = self.granted_blocks.saturating_add(blocks);
-                self.granted.push((round, Part { request, server: self.id, blocks }));
-                self.n_granted_in_round += 1;
-            }
+        let mut offers = std::mem::take(&mut self.open);
+        let n_free = self.node.slots - self.n_granted_in_round.min(self.node.slots);
+        let n_granted = offers.len().min(n_free as usize);
+        self.put_favoured_first(&mut offers, n_granted);
+        let (granted, rejected) = offers.split_at(n_granted);
+        for &Offer { place, .. } in granted {
+            let Held { request, blocks, .. } = self.held[place];
+            self.is_granted[place] = true;
+            self.granted_blocks += blocks;
+            self.granted.push((round, Part { request, server: self.id, blocks }));
+            self.n_granted_in_round += 1;
         }
-        let workload = self.workload();
-        for (k, bid) in bids.iter().enumerate() {
+        let turned_away = match self.rules.tell {
+            Tell::Granted => 0,
+            Tell::Wanted => rejected.iter().map(|offer| self.held[offer.place].blocks).sum(),
+        };
+        let workload = self.node.done(self.granted_blocks + turned_away).rounded();
+        for (k, Offer { bid, .. }) in offers.iter().enumerate() {
             let granted = (k < n_granted).then_some(round);
             let answer = Answer { server: self.id, turn: bid.turn, granted, workload };
             if let Some(customer) = self.clients.get_mut(&bid.client.0) {
@@ -168,38 +180,26 @@ impl Server {
         }
     }
 
-    fn put_favoured_first(&mut self, bids: &mut [Bid], n_favoured: usize) {
+    fn put_favoured_first(&mut self, offers: &mut [Offer], n_favoured: usize) {
         let id = self.id.0;
         match self.rules.favour {
-            Favour::HighestDegree(ties) => {
-                bids.sort_unstable_by_key(|bid| {
-                    (Reverse(bid.degree), ties.rank(id, bid.client.0), bid.client)
-                });
-            }
+            Favour::HighestDegree(ties) => offers.sort_unstable_by_key(|Offer { bid, .. }| {
+                (Reverse(bid.degree), ties.rank(id, bid.client.0), bid.client)
+            }),
             Favour::HighestDegreeThenLot => {
-                self.shuffle(bids, usize::MAX);
-                bids.sort_by_key(|bid| Reverse(bid.degree));
+                self.shuffle(offers, usize::MAX);
+                offers.sort_by_key(|offer| Reverse(offer.bid.degree));
             }
-            Favour::Lot => self.shuffle(bids, n_favoured),
+            Favour::Lot => self.shuffle(offers, n_favoured),
         }
     }
 
     /// Draws the first few, whatever order the bids came in.
-    fn shuffle(&mut self, bids: &mut [Bid], n_drawn: usize) {
-        bids.sort_unstable_by_key(|bid| bid.client);
-        for k in 0..n_drawn.min(bids.len()) {
-            let rest = (bids.len() - k) as u32;
-            bids.swap(k, k + self.draw.below(rest) as usize);
+    fn shuffle(&mut self, offers: &mut [Offer], n_drawn: usize) {
+        offers.sort_unstable_by_key(|offer| offer.bid.client);
+        for k in 0..n_drawn.min(offers.len()) {
+            let rest = (offers.len() - k) as u32;
+            offers.swap(k, k + self.draw.below(rest) as usize);
         }
-    }
-
-    /// When all that was granted is served.
-    fn workload(&self) -> Fixed {
-        self.node.done(self.granted_blocks).rounded()
-    }
-
-    fn number(&self, request: u32) -> Result<usize, Stray> {
-        let number = self.held.binary_search_by_key(&request, |held| held.request);
-        number.map_err(|_| Stray::NotHeld { request })
     }
 }

@@ -169,8 +169,8 @@ fn every_relative_of_hdlwf_grants_each_request_once() {
     let hdlwf = Rules::hdlwf(Ties::Hashed(3), 3);
     let all = [
         hdlwf,
-        Rules { passes: 3, ..hdlwf },
-        Rules { bids: 3, ..hdlwf },
+        Rules::rebid(3, Ties::Hashed(3), 3),
+        Rules::several_bids(3, Ties::Hashed(3), 3),
         Rules { bids: 2, passes: 2, ..hdlwf },
         Rules::random_bid(3),
         Rules::hdf_dist(3),
@@ -211,12 +211,12 @@ fn hdlwf_is_near_the_optimum_under_heavy_traffic() {
             let batch = workload.generate().unwrap();
             let cluster = Cluster::equal(&batch);
             let optimum = optimal::bound(&batch, &cluster, Goal::Length).value;
-            let length = |passes| {
-                let rules = Rules { passes, ..Rules::hdlwf(Ties::Hashed(seed), seed) };
-                as_rounds(&batch, &bidding(&batch, rules).grants).schedule.length.over(optimum)
-            };
-            let ratio = length(1);
-            (sum, worst, sum_rebid) = (sum + ratio, worst.max(ratio), sum_rebid + length(4));
+            let length =
+                |rules| as_rounds(&batch, &bidding(&batch, rules).grants).schedule.length.over(optimum);
+            let ties = Ties::Hashed(seed);
+            let ratio = length(Rules::hdlwf(ties, seed));
+            (sum, worst, sum_rebid) =
+                (sum + ratio, worst.max(ratio), sum_rebid + length(Rules::rebid(4, ties, seed)));
         }
         let (mean, mean_rebid) = (sum / SEEDS as f64, sum_rebid / SEEDS as f64);
         println!(
