@@ -16,10 +16,10 @@ fn read(bytes: &[u8]) -> Option<Input> {
         _ => (None, None, text),
     };
     let servers = servers.map(|text| read_servers(text.as_bytes(), "servers", 1)).transpose().ok()?;
-    let names = servers.as_ref().map(|(names, _)| names.clone());
+    let names = servers.as_ref().map(|servers| servers.names.clone());
     let declared = Declared { servers: names, ..Declared::default() };
     let batch = read_batch_csv(batch.as_bytes(), "batch", 1, declared).ok()?;
-    let servers = servers.map_or_else(|| vec![Server::default(); batch.n_servers()], |(_, servers)| servers);
+    let servers = servers.map_or_else(|| vec![Server::default(); batch.n_servers()], |servers| servers.nodes);
     let clients = vec![Client::default(); batch.n_clients()];
     let cluster = Cluster::new(&batch, servers, clients, limit).ok()?;
     Some(Input { batch, cluster })

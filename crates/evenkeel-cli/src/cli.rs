@@ -46,6 +46,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// All policies on one batch, side by side
     Compare(CompareArgs),
+    /// Order the requests of collective I/O that wait at servers
+    Collective(CollectiveArgs),
     /// Draw a batch to try things on
     Generate(GenerateArgs),
     /// A hot spot, planned by several policies, side by side
@@ -305,6 +307,55 @@ pub struct CompareArgs {
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print everything as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// When an application is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ModelName {
+    /// When all its requests are read and shuffled, each as soon as it can be
+    NoBarrier,
+    /// When all its requests are read, and then the longest shuffle
+    Barrier,
+}
+
+fn queue_policy_help() -> String {
+    format!("How servers order what waits\n{}\n", listed(|policy| matches!(policy.kind, Kind::Queue(_))))
+}
+
+/// Arguments of `collective`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel collective queue.csv
+  evenkeel collective queue.csv --policy hio --threshold 0.5 --json
+  evenkeel collective queue.csv --model barrier --out orders.csv
+
+The queue is a CSV file with one row a request, in order of arrival: which application waits at which server, how long \
+the server reads, and how long the application's processes then exchange what was read.
+  app,server,read,shuffle
+  climate,s0,1.5,0.25
+
+The order has one row a request: server,position,app. The summary tells when each application is done, and the same \
+for sio (one application after the other) and nio (as requests arrive). With --out - the order goes to standard output \
+and the summary to standard error.")]
+pub struct CollectiveArgs {
+    /// What waits, as CSV: app,server,read,shuffle; `-` is standard input
+    pub queue: PathBuf,
+    #[arg(long, value_name = "NAME", default_value = "hio-edd", help = queue_policy_help())]
+    #[allow(missing_docs)]
+    pub policy: String,
+    /// When an application is done
+    #[arg(long, value_enum, default_value_t = ModelName::NoBarrier)]
+    pub model: ModelName,
+    /// hio looks at shuffles only if they take more than this share of the reads of a server [default: 0.2]
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub threshold: Option<String>,
+    /// Where to write the order; `-` is standard output
+    #[arg(long, value_name = "ORDER.csv")]
+    pub out: Option<PathBuf>,
+    /// Print the summary as one JSON object
     #[arg(long)]
     pub json: bool,
 }

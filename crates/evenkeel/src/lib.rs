@@ -7,6 +7,7 @@
 //! * [`select`] – which replica serves each request.
 //! * [`order`] – when each transfer starts.
 //! * [`bid`] – how clients and servers agree on both without a centre.
+//! * [`queue`] – in which order a server serves the requests of collective I/O.
 //! * [`bound`] – how early any plan could end, with the proof.
 //! * [`explain`] – what limits, and what would help.
 //! * [`check`] – re-verifies a plan and its proof from scratch.
@@ -39,5 +40,6 @@ mod graph;
 pub mod model;
 pub mod order;
 pub mod policy;
+pub mod queue;
 pub mod select;
 pub mod workload;

@@ -5,6 +5,9 @@ use crate::bound::Bound;
 use crate::draw::{Seeded, Ties};
 use crate::model::{Batch, Choice, Cluster, Grant, Ratio, Schedule};
 use crate::order::{self, rounds::Rounds};
+use crate::queue::discipline::{Fifo, Hio, Local, Sorted};
+use crate::queue::hio::{self, Tuning};
+use crate::queue::{Discipline, edd, nio, sio};
 use crate::select::{self, Goal, equi};
 
 /// What a policy is asked for beside the batch. Policies ignore what does not concern them.
@@ -68,6 +71,8 @@ pub enum Kind {
     Order(OrderFn),
     /// Both at once.
     Plan(PlanFn),
+    /// In which order a server serves the requests of collective I/O.
+    Queue(Discipline),
 }
 
 /// A policy.
@@ -86,7 +91,7 @@ pub struct Policy {
 }
 
 /// All policies, by question.
-pub static POLICIES: [Policy; 18] = [
+pub static POLICIES: [Policy; 25] = [
     Policy {
         name: "optimal",
         alias: Some("ap"),
@@ -229,6 +234,83 @@ pub static POLICIES: [Policy; 18] = [
             Ordered { schedule, rounds: None, messages: None }
         }),
     },
+    Policy {
+        name: "nio",
+        alias: None,
+        source: "paper 002 §VI.A",
+        summary: "as requests arrive",
+        kind: Kind::Queue(Discipline {
+            has_threshold: false,
+            order: |collective, _| nio::order(collective),
+            queue: |_| Box::new(Fifo::default()),
+        }),
+    },
+    Policy {
+        name: "sio",
+        alias: None,
+        source: "server-io of Song et al., paper 002 §IV",
+        summary: "one application after the other, the same on every server",
+        kind: Kind::Queue(Discipline {
+            has_threshold: false,
+            order: |collective, _| sio::order(collective),
+            queue: |_| Box::new(Sorted::sio()),
+        }),
+    },
+    Policy {
+        name: "hio",
+        alias: None,
+        source: "paper 002 §III.C, as its text has it",
+        summary: "slowest shuffle first, neighbours exchanged where one can wait; may be worse than sio",
+        kind: Kind::Queue(Discipline {
+            has_threshold: true,
+            order: |collective, options| hio::order(collective, options.threshold, Tuning::TextBubble),
+            queue: |options| Box::new(Hio::new(options.threshold, Tuning::TextBubble)),
+        }),
+    },
+    Policy {
+        name: "hio-listing",
+        alias: None,
+        source: "paper 002 §III.C, as its Algorithm 1 has it",
+        summary: "the same with the exchanges as printed; for comparison",
+        kind: Kind::Queue(Discipline {
+            has_threshold: true,
+            order: |collective, options| hio::order(collective, options.threshold, Tuning::ListingLiteral),
+            queue: |options| Box::new(Hio::new(options.threshold, Tuning::ListingLiteral)),
+        }),
+    },
+    Policy {
+        name: "hio-guarded",
+        alias: None,
+        source: "after paper 002 §III.C",
+        summary: "the same, exchanging only with one that can wait less",
+        kind: Kind::Queue(Discipline {
+            has_threshold: true,
+            order: |collective, options| hio::order(collective, options.threshold, Tuning::Guarded),
+            queue: |options| Box::new(Hio::new(options.threshold, Tuning::Guarded)),
+        }),
+    },
+    Policy {
+        name: "hio-edd",
+        alias: None,
+        source: "after paper 002",
+        summary: "earliest due date; no application is ever later than under sio",
+        kind: Kind::Queue(Discipline {
+            has_threshold: false,
+            order: |collective, options| edd::order(collective, options.model),
+            queue: |_| Box::new(Sorted::hio_edd()),
+        }),
+    },
+    Policy {
+        name: "hio-edd-local",
+        alias: None,
+        source: "after paper 002",
+        summary: "earliest due date, from what one server knows",
+        kind: Kind::Queue(Discipline {
+            has_threshold: false,
+            order: |collective, _| edd::local_order(collective),
+            queue: |_| Box::new(Local::default()),
+        }),
+    },
 ];
 
 fn bidding(batch: &Batch, cluster: &Cluster, rules: Rules) -> (Choice, Ordered) {
@@ -239,6 +321,14 @@ fn bidding(batch: &Batch, cluster: &Cluster, rules: Rules) -> (Choice, Ordered) 
 fn by_grants(batch: &Batch, cluster: &Cluster, grants: &[Grant], messages: Option<u64>) -> (Choice, Ordered) {
     let choice = Choice::granted(batch.n_requests(), grants);
     (choice, Ordered::by_rounds(batch, cluster, grants, messages))
+}
+
+/// The policies that order the queues of servers, by name.
+pub fn queues() -> impl Iterator<Item = (&'static Policy, &'static Discipline)> {
+    POLICIES.iter().filter_map(|policy| match &policy.kind {
+        Kind::Queue(discipline) => Some((policy, discipline)),
+        _ => None,
+    })
 }
 
 /// The policy of that name.

@@ -1,6 +1,7 @@
 //! The commands, a file each.
 
 mod check;
+mod collective;
 mod compare;
 mod demo;
 mod explain;
@@ -38,6 +39,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Score(args) => score::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Collective(args) => collective::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions { shell } => shell::completions(shell),
@@ -117,7 +119,7 @@ impl Task {
         let choose = match policy.kind {
             Kind::Select(select) => Choose::Select(select),
             Kind::Plan(plan) => Choose::Plan(plan),
-            Kind::Order(_) => bail!("{} chooses no replicas", policy.name),
+            _ => bail!("{} chooses no replicas", policy.name),
         };
         let order = match (order, choose) {
             (None, Choose::Plan(_)) => Order::Own,

@@ -1,4 +1,4 @@
-//! The fixed formats: batches, servers, clients, plans and summaries.
+//! The fixed formats: batches, servers, clients, plans, summaries and queues.
 //!
 //! Every reader takes any [`Read`], refuses what is wrong with an [`InputError`] that names the place and the
 //! remedy, and never holds more than one record beside what it keeps.
@@ -8,6 +8,7 @@ mod batch_json;
 mod nodes;
 mod numbers;
 mod plan;
+mod queue_csv;
 mod summary;
 mod table;
 
@@ -22,7 +23,9 @@ use indicatif::{ProgressBar, ProgressStyle};
 pub use batch_csv::{read_batch_csv, write_batch_csv};
 pub use batch_json::{read_batch_json, write_batch_json};
 pub use nodes::{Nodes, read_clients, read_servers, write_servers};
+pub(crate) use numbers::decimal;
 pub use plan::{read_plan, write_plan};
+pub use queue_csv::{QueueInput, read_queue, write_orders};
 pub use summary::{Bottleneck, Figure, Seconds, Summary, read_summary};
 pub(crate) use table::quoted;
 

@@ -37,14 +37,14 @@ pub(super) fn slots(text: &str) -> Result<u32, String> {
 }
 
 /// A decimal number of at most nine decimals, from 0 on.
-pub(super) fn decimal(text: &str, what: &str) -> Result<Fixed, String> {
+pub(crate) fn decimal(text: &str, what: &str) -> Result<Fixed, String> {
     let Some((whole_part, decimals)) = text.split_once('.') else {
         return whole(text, what).map(Fixed::from);
     };
-    let is_decimal = (1..=9).contains(&decimals.len()) && decimals.bytes().all(|b| b.is_ascii_digit());
-    if !is_decimal {
+    let all_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    if !all_digits(whole_part) || !all_digits(decimals) || decimals.len() > 9 {
         let text = shown(text);
-        return Err(format!("the {what} `{text}` is not a number with at most 9 decimals"));
+        return Err(format!("the {what} `{text}` is not a number from 0 on with at most 9 decimals"));
     }
     let whole = u128::from(whole(whole_part, what)?);
     let nanos: u128 = format!("{decimals:0<9}").parse().map_err(|_| format!("the {what} is not a number"))?;

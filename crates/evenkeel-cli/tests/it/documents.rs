@@ -30,11 +30,12 @@ fn the_examples_in_the_help() {
     let folder = tempfile::tempdir().unwrap();
     bash(
         "evenkeel generate | gzip > batch.csv.gz; evenkeel generate --format json --out batch.json;
-        (echo server; printf 's%d\\n' {0..999}) > servers.csv",
+        (echo server; printf 's%d\\n' {0..999}) > servers.csv;
+        printf 'app,server,read,shuffle\\na,s0,1,0\\nb,s0,1,5\\n' > queue.csv",
         folder.path(),
     );
     let mut n_run = 0;
-    for command in ["generate", "plan", "check", "score", "explain", "demo", ""] {
+    for command in ["generate", "plan", "check", "score", "explain", "collective", "demo", ""] {
         let help = bash(&format!("evenkeel {command} --help"), folder.path());
         let indented = help.lines().filter_map(|line| line.strip_prefix("  "));
         let examples = indented.filter(|line| line.starts_with("evenkeel ") || line.starts_with("zcat "));

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, clippy::case_sensitive_file_extension_comparisons)]
 
 mod bad_input;
+mod collective;
 mod documents;
 mod explain;
 mod interrupted;

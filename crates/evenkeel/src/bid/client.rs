@@ -50,6 +50,8 @@ pub struct Client {
     lightest: BinaryHeap<Reverse<(Fixed, u64, u32)>>,
     /// Requests to bid for, if the rules draw lots.
     pending: Vec<u32>,
+    /// Those that were rejected since the last bids.
+    returned: Vec<u32>,
     /// Servers that have been tried in this round.
     tried: Vec<u32>,
     /// Servers that are tried or asked.
@@ -143,13 +145,18 @@ impl Client {
             rules,
             draw: Seeded::new(mix(mix(rules.seed) ^ u64::from(id.0))),
             degree: requests.iter().map(|request| request.blocks).sum(),
-            pending: (0..requests.len() as u32).collect(),
+            pending: if rules.choose == Choose::Lot {
+                (0..requests.len() as u32).collect()
+            } else {
+                Vec::new()
+            },
             requests,
             n_out: 0,
             replicas,
             held,
             lightest: BinaryHeap::new(),
             tried: Vec::new(),
+            returned: Vec::new(),
             most_bids: cluster.client(id).slots.saturating_mul(rules.bids.max(1)),
             n_asked: 0,
             round: 0,
@@ -184,10 +191,10 @@ impl Client {
             Event::Begin { round } => self.begin(round, out),
             Event::Resend => self.resend(out),
             Event::Received(ToClient::Answer(answer)) => self.on_answer(answer, out)?,
-            Event::Received(ToClient::Done(Done { server, .. })) => {
-                let is_done = self.is_done();
+            Event::Received(ToClient::Done(Done { client, server })) => {
+                self.is_for_this(client)?;
                 let number = self.contact(server)?;
-                if !is_done {
+                if !self.is_done() {
                     return Err(Stray::NotDone { server: server.0 });
                 }
                 self.servers[number as usize].knows_done = true;
@@ -204,6 +211,9 @@ impl Client {
                 self.may_be_asked(server);
             }
         }
+        // In whatever order the answers have come, the next lots are the same.
+        self.returned.sort_unstable();
+        self.pending.append(&mut self.returned);
         while self.n_asked + self.n_won_in_round < self.most_bids
             && let Some((request, server)) = self.choose()
         {
@@ -282,9 +292,13 @@ impl Client {
     }
 
     fn on_answer(&mut self, answer: Answer, out: &mut Vec<(ServerId, ToServer)>) -> Result<(), Stray> {
+        self.is_for_this(answer.client)?;
         let number = self.contact(answer.server)?;
         let contact = &mut self.servers[number as usize];
-        let asked = contact.asked.take_if(|_| contact.turn == answer.turn);
+        let is_asked = |&mut request: &mut u32| {
+            contact.turn == answer.turn && self.requests[request as usize].row == answer.request
+        };
+        let asked = contact.asked.take_if(is_asked);
         let request = asked.ok_or(Stray::NotAsked { server: answer.server.0, turn: answer.turn })?;
         contact.workload = answer.workload;
         self.tried.push(number);
@@ -293,7 +307,7 @@ impl Client {
         let Some(round) = answer.granted else {
             of_request.state = State::Pending;
             if self.rules.choose == Choose::Lot {
-                self.pending.push(request);
+                self.returned.push(request);
             }
             return Ok(());
         };
@@ -323,6 +337,10 @@ impl Client {
         let unaware = self.servers.iter().filter(|contact| !contact.knows_done);
         let done = |server| ToServer::Done(Done { client: self.id, server });
         out.extend(unaware.map(|contact| (contact.server, done(contact.server))));
+    }
+
+    fn is_for_this(&self, client: ClientId) -> Result<(), Stray> {
+        if client == self.id { Ok(()) } else { Err(Stray::NotThisClient { client: client.0 }) }
     }
 
     /// The number of a server here.

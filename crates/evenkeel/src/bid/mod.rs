@@ -49,7 +49,11 @@ pub struct Bid {
 pub struct Answer {
     /// Who has decided.
     pub server: ServerId,
-    /// About which bid of the client.
+    /// About whose bid.
+    pub client: ClientId,
+    /// For which request.
+    pub request: u32,
+    /// The number of that bid.
     pub turn: u32,
     /// In which round the request will be served; `None` if the bid was rejected.
     pub granted: Option<u32>,
@@ -92,12 +96,16 @@ pub enum Stray {
     NotItsRequest { client: u32, request: u32 },
     #[error("a bid for request {request}, which was granted here before")]
     GrantedBefore { request: u32 },
-    #[error("bid {turn} of client {client}, which has made another since or has one open")]
+    #[error("bid {turn} of client {client}, which is not its next one here")]
     OutOfTurn { client: u32, turn: u32 },
     #[error("a message of client {client}, which is done")]
     AfterDone { client: u32 },
     #[error("a message of client {client}, of which nothing is held here")]
     UnknownClient { client: u32 },
+    #[error("a message for client {client}, which is another")]
+    NotThisClient { client: u32 },
+    #[error("a message for server {server}, which is another")]
+    NotThisServer { server: u32 },
     #[error("an answer of server {server} to bid {turn}, which is not open")]
     NotAsked { server: u32, turn: u32 },
     #[error("a message of server {server}, which holds nothing of this client")]

@@ -103,6 +103,9 @@ impl Server {
     pub fn on_event(&mut self, event: Event, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
         match event {
             Event::Received(ToServer::Bid(bid)) => self.on_bid(bid, out),
+            Event::Received(ToServer::Done(Done { server, .. })) if server != self.id => {
+                Err(Stray::NotThisServer { server: server.0 })
+            }
             Event::Received(ToServer::Done(Done { client, .. })) => self.on_done(client, out),
             Event::Close { round } => {
                 self.close(round, out);
@@ -127,8 +130,9 @@ impl Server {
         if customer.is_done {
             return Err(Stray::AfterDone { client });
         }
+        // A client bids one by one.
         let has_open_bid = customer.turn > 0 && customer.answer.is_none();
-        if turn < customer.turn || has_open_bid {
+        if Some(turn) != customer.turn.checked_add(1) || has_open_bid {
             return Err(Stray::OutOfTurn { client, turn });
         }
         if self.is_granted[place] {
@@ -172,7 +176,8 @@ impl Server {
         let workload = self.node.done(self.granted_blocks + turned_away).rounded();
         for (k, Offer { bid, .. }) in offers.iter().enumerate() {
             let granted = (k < n_granted).then_some(round);
-            let answer = Answer { server: self.id, turn: bid.turn, granted, workload };
+            let Bid { client, request, turn, .. } = *bid;
+            let answer = Answer { server: self.id, client, request, turn, granted, workload };
             if let Some(customer) = self.clients.get_mut(&bid.client.0) {
                 customer.answer = Some(answer);
             }

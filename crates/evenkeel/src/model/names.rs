@@ -91,7 +91,7 @@ impl NameTable {
     }
 
     /// The same names in natural order, and for each old id its new one.
-    pub(super) fn sorted_naturally(&self) -> (Self, Vec<u32>) {
+    pub fn sorted_naturally(&self) -> (Self, Vec<u32>) {
         let mut order: Vec<u32> = (0..self.len() as u32).collect();
         order.sort_unstable_by(|&a, &b| natural_cmp(self.name(a), self.name(b)));
         let mut sorted = Self::new();

@@ -13,8 +13,8 @@ use crate::model::{Batch, Choice, Cluster, ServerId};
 
 /// What is pending is given to servers that have less than the average, the oldest first.
 pub fn fill(batch: &Batch, cluster: &Cluster) -> Choice {
-    let mut loads: Vec<u64> = cluster.servers().iter().map(|server| server.backlog).collect();
-    let average = average(&loads, batch.total_blocks());
+    let mut loads: Vec<u128> = cluster.servers().iter().map(|server| server.backlog.into()).collect();
+    let average = average(loads.iter().copied(), batch.total_blocks());
     let holdings = Holdings::new(batch.replicas(), batch.n_servers());
     let mut chosen: Vec<Option<ServerId>> = vec![None; batch.n_requests()];
     let mut by_load: Vec<u32> = (0..batch.n_servers() as u32).collect();
@@ -25,8 +25,8 @@ pub fn fill(batch: &Batch, cluster: &Cluster) -> Choice {
             if chosen[request as usize].is_some() {
                 continue;
             }
-            let blocks = batch.blocks(request as usize);
-            if u128::from(*load) + u128::from(blocks) > average {
+            let blocks = u128::from(batch.blocks(request as usize));
+            if *load + blocks > average {
                 break;
             }
             chosen[request as usize] = Some(server);
@@ -36,7 +36,7 @@ pub fn fill(batch: &Batch, cluster: &Cluster) -> Choice {
     let servers = chosen.into_iter().zip(batch.replicas().iter()).enumerate().map(|(i, (chosen, set))| {
         chosen.unwrap_or_else(|| {
             let least = set.iter().copied().min_by_key(|s| (loads[s.index()], *s)).unwrap_or(set[0]);
-            loads[least.index()] = loads[least.index()].saturating_add(batch.blocks(i));
+            loads[least.index()] += u128::from(batch.blocks(i));
             least
         })
     });
@@ -44,16 +44,15 @@ pub fn fill(batch: &Batch, cluster: &Cluster) -> Choice {
 }
 
 /// The share of each server if all blocks were spread evenly, rounded up.
-fn average(loads: &[u64], pending: u64) -> u128 {
-    let sum: u128 = loads.iter().map(|&load| u128::from(load)).sum();
-    (sum + u128::from(pending)).div_ceil(loads.len().max(1) as u128)
+fn average(loads: impl ExactSizeIterator<Item = u128>, pending: u64) -> u128 {
+    let n_servers = loads.len().max(1) as u128;
+    (loads.sum::<u128>() + u128::from(pending)).div_ceil(n_servers)
 }
 
 /// Which servers are above the average by more than one block, and by how much, given the blocks that wait at each server and
 /// those that are pending.
-pub fn overload(waiting: &[u64], pending: u64) -> impl Iterator<Item = (ServerId, u64)> + '_ {
-    let most = average(waiting, pending) + 1;
-    let excess = move |load: u64| u64::try_from(u128::from(load).saturating_sub(most)).unwrap_or(0);
-    let servers = (0..).zip(waiting).map(move |(server, &load)| (ServerId(server), excess(load)));
+pub fn overload(waiting: &[u128], pending: u64) -> impl Iterator<Item = (ServerId, u128)> + '_ {
+    let most = average(waiting.iter().copied(), pending) + 1;
+    let servers = (0..).zip(waiting).map(move |(server, load)| (ServerId(server), load.saturating_sub(most)));
     servers.filter(|&(_, excess)| excess > 0)
 }

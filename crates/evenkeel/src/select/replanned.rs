@@ -64,6 +64,9 @@ pub struct Replanned<'a, F> {
     take_back: TakeBack,
     select: F,
     states: Vec<State>,
+    /// The how manyth each was to arrive.
+    arrivals: Vec<u32>,
+    n_arrived: u32,
     /// Arrived and not given to a server yet, oldest first.
     pending: Vec<u32>,
     /// What waits at each server, oldest first.
@@ -87,6 +90,8 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
             take_back,
             select,
             states: vec![State::Unknown; batch.n_requests()],
+            arrivals: vec![0; batch.n_requests()],
+            n_arrived: 0,
             pending: Vec::new(),
             waiting: vec![VecDeque::new(); batch.n_servers()],
             loads: vec![0; batch.n_servers()],
@@ -99,6 +104,8 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
             None => Err(Misfit::NoSuchRequest(request)),
             Some(state @ State::Unknown) => {
                 *state = State::Pending;
+                self.n_arrived += 1;
+                self.arrivals[request as usize] = self.n_arrived;
                 self.pending.push(request);
                 Ok(())
             }
@@ -160,7 +167,7 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
             TakeBack::Nothing => {}
             TakeBack::Everything => {
                 let mut taken: Vec<u32> = self.waiting.iter_mut().flat_map(|w| w.drain(..)).collect();
-                taken.sort_unstable();
+                taken.sort_unstable_by_key(|&request| self.arrivals[request as usize]);
                 for &request in &taken {
                     self.leave(request);
                 }
@@ -171,17 +178,14 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
             TakeBack::Overload => {
                 let pending = self.pending.iter().map(|&i| self.batch.blocks(i as usize)).sum();
                 let backlogs = self.cluster.servers().iter().map(|server| server.backlog);
-                let loads: Vec<u64> = self
-                    .loads
-                    .iter()
-                    .zip(backlogs)
-                    .map(|(load, backlog)| load.saturating_add(backlog))
-                    .collect();
+                let loads = self.loads.iter().zip(backlogs);
+                let loads: Vec<u128> =
+                    loads.map(|(&load, backlog)| u128::from(load) + u128::from(backlog)).collect();
                 for (server, mut excess) in aequi::overload(&loads, pending) {
                     while excess > 0
                         && let Some(request) = self.youngest_movable(server, excess)
                     {
-                        excess -= self.batch.blocks(request as usize);
+                        excess -= u128::from(self.batch.blocks(request as usize));
                         self.leave(request);
                         self.pending.push(request);
                     }
@@ -191,9 +195,9 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
     }
 
     /// Takes the youngest waiting request that is no larger and has another replica off a server's list.
-    fn youngest_movable(&mut self, server: ServerId, most_blocks: u64) -> Option<u32> {
+    fn youngest_movable(&mut self, server: ServerId, most_blocks: u128) -> Option<u32> {
         let is_movable = |&request: &u32| {
-            let blocks = self.batch.blocks(request as usize);
+            let blocks = u128::from(self.batch.blocks(request as usize));
             (1..=most_blocks).contains(&blocks) && self.batch.replicas().of(request as usize).len() > 1
         };
         let waiting = &mut self.waiting[server.index()];

@@ -8,6 +8,7 @@ mod golden_2;
 mod optimal;
 mod paper_000;
 mod paper_001;
+mod paper_002;
 mod support;
 mod tidy;
 mod unequal;

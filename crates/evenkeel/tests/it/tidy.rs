@@ -23,7 +23,7 @@ const BANNED_TEXT: [&str; 9] =
 const CORE_DEPENDENCIES: [&str; 4] = ["hashbrown", "rand_core", "rand_pcg", "thiserror"];
 
 /// Which rooms of the core each room may use. Use goes one way only.
-const ROOMS: [(&str, &[&str]); 11] = [
+const ROOMS: [(&str, &[&str]); 12] = [
     ("model", &[]),
     ("draw", &[]),
     ("graph", &["model", "draw"]),
@@ -34,7 +34,8 @@ const ROOMS: [(&str, &[&str]); 11] = [
     ("explain", &["model", "graph", "bound", "select"]),
     ("check", &["model", "bound"]),
     ("workload", &["model", "draw"]),
-    ("policy", &["model", "bound", "draw", "select", "order", "bid"]),
+    ("queue", &["model", "draw"]),
+    ("policy", &["model", "bound", "draw", "select", "order", "bid", "queue"]),
 ];
 
 /// Which crates of the workspace each crate may depend on.

@@ -1,0 +1,180 @@
+//! The policies as queues that a server runs: requests come and go one by one. Paper 002 §V puts HIO there,
+//! into the request scheduler of PVFS2.
+//!
+//! If all requests are there before the first is taken, each queue gives them in the order of its policy.
+//! Later ones are put in their place among those that wait.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+
+use crate::model::Ratio;
+
+use super::hio::Tuning;
+use super::{AppId, Request, edd, hio, sio};
+
+/// A request at a server, with what it carries along.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tagged {
+    /// Tells the caller which one it is; queues do not look at it.
+    pub id: u64,
+    /// What is wanted, and the application's hints.
+    pub request: Request,
+    /// Until when it should have been read, on the server's clock, if a planner has said so.
+    pub due_ns: Option<u128>,
+}
+
+/// What waits at one server.
+pub trait Queue: fmt::Debug + Send {
+    /// Adds a request that arrives now.
+    fn push(&mut self, now_ns: u64, request: Tagged);
+
+    /// Takes the request to serve next; none only if none waits.
+    fn pop(&mut self, now_ns: u64) -> Option<Tagged>;
+
+    /// How many wait.
+    fn len(&self) -> usize;
+
+    /// Whether none waits.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+/// `nio`: first come, first served.
+#[derive(Clone, Debug, Default)]
+pub struct Fifo {
+    waiting: VecDeque<Tagged>,
+}
+
+impl Queue for Fifo {
+    fn push(&mut self, _: u64, request: Tagged) {
+        self.waiting.push_back(request);
+    }
+
+    fn pop(&mut self, _: u64) -> Option<Tagged> {
+        self.waiting.pop_front()
+    }
+
+    fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+/// `sio` and `hio-edd`: by due date, application, offset, arrival.
+#[derive(Clone, Debug)]
+pub struct Sorted {
+    waiting: BTreeMap<(u128, AppId, u64, u64), Tagged>,
+    n_pushed: u64,
+    has_due_dates: bool,
+}
+
+impl Sorted {
+    /// `sio`: all are due at once.
+    pub fn sio() -> Self {
+        Self { waiting: BTreeMap::new(), n_pushed: 0, has_due_dates: false }
+    }
+
+    /// `hio-edd`: due as the planner said, or on arrival. So what has no planner is served by arrival, and
+    /// neither kind starves the other.
+    pub fn hio_edd() -> Self {
+        Self { has_due_dates: true, ..Self::sio() }
+    }
+
+    fn insert(&mut self, due_ns: u128, tagged: Tagged) {
+        let (app, offset) = sio::key(&tagged.request);
+        self.waiting.insert((due_ns, app, offset, self.n_pushed), tagged);
+        self.n_pushed += 1;
+    }
+}
+
+impl Queue for Sorted {
+    fn push(&mut self, now_ns: u64, tagged: Tagged) {
+        let due = if self.has_due_dates { tagged.due_ns.unwrap_or(now_ns.into()) } else { 0 };
+        self.insert(due, tagged);
+    }
+
+    fn pop(&mut self, _: u64) -> Option<Tagged> {
+        self.waiting.pop_first().map(|(_, tagged)| tagged)
+    }
+
+    fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+/// `hio`: what waits is ordered anew whenever something has come. Then the hints count as they came;
+/// exchanges of earlier orders are forgotten.
+#[derive(Clone, Debug)]
+pub struct Hio {
+    threshold: Ratio,
+    tuning: Tuning,
+    /// By arrival.
+    waiting: BTreeMap<u64, Tagged>,
+    n_pushed: u64,
+    /// Keys of `waiting`, the next to serve last; fewer if something has come since.
+    order: Vec<u64>,
+}
+
+impl Hio {
+    /// An empty queue.
+    pub fn new(threshold: Ratio, tuning: Tuning) -> Self {
+        Self { threshold, tuning, waiting: BTreeMap::new(), n_pushed: 0, order: Vec::new() }
+    }
+}
+
+impl Queue for Hio {
+    fn push(&mut self, _: u64, tagged: Tagged) {
+        self.waiting.insert(self.n_pushed, tagged);
+        self.n_pushed += 1;
+    }
+
+    fn pop(&mut self, _: u64) -> Option<Tagged> {
+        if self.order.len() < self.waiting.len() {
+            let (keys, queue): (Vec<u64>, Vec<Request>) =
+                self.waiting.iter().map(|(key, tagged)| (key, tagged.request)).unzip();
+            let places = hio::order_queue(&queue, self.threshold, self.tuning);
+            self.order = places.into_iter().rev().map(|place| keys[place]).collect();
+        }
+        self.order.pop().and_then(|key| self.waiting.remove(&key))
+    }
+
+    fn len(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+/// `hio-edd-local`: a request gets its due date when the next one is taken, from all that wait then. The date
+/// stays, whoever comes later, so nobody starves.
+#[derive(Clone, Debug)]
+pub struct Local {
+    dated: Sorted,
+    fresh: Vec<Tagged>,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self { dated: Sorted::hio_edd(), fresh: Vec::new() }
+    }
+}
+
+impl Queue for Local {
+    fn push(&mut self, _: u64, tagged: Tagged) {
+        self.fresh.push(tagged);
+    }
+
+    fn pop(&mut self, now_ns: u64) -> Option<Tagged> {
+        if !self.fresh.is_empty() {
+            let all = self.fresh.iter().chain(self.dated.waiting.values());
+            let queue: Vec<Request> = all.map(|tagged| tagged.request).collect();
+            let due = edd::local_due_dates(&queue, now_ns);
+            for (tagged, due) in self.fresh.drain(..).zip(due) {
+                self.dated.insert(due, tagged);
+            }
+        }
+        self.dated.pop(now_ns)
+    }
+
+    fn len(&self) -> usize {
+        self.fresh.len() + self.dated.len()
+    }
+}
