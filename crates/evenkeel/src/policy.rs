@@ -91,7 +91,7 @@ pub struct Policy {
 }
 
 /// All policies, by question.
-pub static POLICIES: [Policy; 25] = [
+pub static POLICIES: [Policy; 28] = [
     Policy {
         name: "optimal",
         alias: Some("ap"),
@@ -232,6 +232,34 @@ pub static POLICIES: [Policy; 25] = [
         kind: Kind::Order(|batch, cluster, choice, _| {
             let schedule = order::colour::order(batch, cluster, choice);
             Ordered { schedule, rounds: None, messages: None }
+        }),
+    },
+    Policy {
+        name: "hdf",
+        alias: None,
+        source: "Jain et al., paper 000 §5.1",
+        summary: "slot by slot, transfers of the busiest client or server first",
+        kind: Kind::Order(|batch, cluster, choice, _| {
+            Ordered::by_rounds(batch, cluster, &order::hdf::hdf(batch, cluster, choice), None)
+        }),
+    },
+    Policy {
+        name: "hcdf",
+        alias: None,
+        source: "Jain et al., paper 000 §5.1",
+        summary: "slot by slot, transfers of the busiest client and server together first",
+        kind: Kind::Order(|batch, cluster, choice, _| {
+            Ordered::by_rounds(batch, cluster, &order::hdf::hcdf(batch, cluster, choice), None)
+        }),
+    },
+    Policy {
+        name: "ps",
+        alias: None,
+        source: "Panconesi and Srinivasan, paper 000 §5.2",
+        summary: "clients draw slots for their transfers, servers keep one for each slot, the rest draws again",
+        kind: Kind::Order(|batch, cluster, choice, ask| {
+            let grants = order::ps::order(batch, cluster, choice, &mut ask.draw());
+            Ordered::by_rounds(batch, cluster, &grants, None)
         }),
     },
     Policy {

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::{Answer, Bid, Choose, Done, Rules, Stray, ToClient, ToServer};
 use crate::draw::{Draw, Seeded, mix};
+use crate::graph::shrinking::Shrinking;
 use crate::model::{Batch, ClientId, Cluster, Fixed, ServerId};
 
 /// What happens to a client.
@@ -44,18 +45,18 @@ pub struct Client {
     servers: Vec<Contact>,
     /// The servers of each request, one after the other.
     replicas: Vec<u32>,
-    /// The requests of each server, one after the other.
-    held: Vec<u32>,
+    /// The requests of each server.
+    held: Shrinking,
     /// Servers to bid at, the lightest on top, if the rules go by that.
     lightest: BinaryHeap<Reverse<(Fixed, u64, u32)>>,
     /// Requests to bid for, if the rules draw lots.
-    pending: Vec<u32>,
+    pending: Lots,
     /// Those that were rejected since the last bids.
     returned: Vec<u32>,
     /// Servers that have been tried in this round.
     tried: Vec<u32>,
-    /// Servers that are tried or asked.
-    n_out: usize,
+    /// Whether a server is not to be asked: it is, or was tried in this round.
+    is_out: Vec<bool>,
     /// Bids that may be open or won in a round.
     most_bids: u32,
     n_asked: u32,
@@ -85,9 +86,6 @@ enum State {
 #[derive(Debug)]
 struct Contact {
     server: ServerId,
-    /// The first of the requests that it holds which may not be granted, and where they end.
-    first: u32,
-    end: u32,
     /// As it was last told.
     workload: Fixed,
     /// Bids so far.
@@ -108,52 +106,25 @@ impl Client {
         let number = |server: &ServerId| known.binary_search(server).unwrap_or(0) as u32;
         let replicas: Vec<u32> = rows.iter().flat_map(replicas_of).map(number).collect();
 
-        let mut n_held = vec![0; known.len()];
-        replicas.iter().for_each(|&server| n_held[server as usize] += 1);
-        let mut end = 0;
-        let mut servers = Vec::with_capacity(known.len());
-        for (&server, n) in known.iter().zip(n_held) {
-            let first = end;
-            end += n;
-            let workload = Fixed::ZERO;
-            servers.push(Contact {
-                server,
-                first,
-                end: first,
-                workload,
-                turn: 0,
-                asked: None,
-                knows_done: false,
-            });
-        }
-        let mut held = vec![0; replicas.len()];
         let mut requests: Vec<Request> = Vec::with_capacity(rows.len());
-        let mut start = 0;
-        for (number, &row) in (0..).zip(rows) {
-            let replicas_end = start + replicas_of(&row).len() as u32;
-            for &server in &replicas[start as usize..replicas_end as usize] {
-                let end = &mut servers[server as usize].end;
-                held[*end as usize] = number;
-                *end += 1;
-            }
+        let mut replicas_end = 0;
+        for &row in rows {
+            replicas_end += replicas_of(&row).len() as u32;
             let blocks = batch.blocks(row as usize);
             requests.push(Request { row, blocks, replicas_end, state: State::Pending });
-            start = replicas_end;
         }
+        let contact =
+            |&server| Contact { server, workload: Fixed::ZERO, turn: 0, asked: None, knows_done: false };
         let mut client = Self {
             id,
             rules,
             draw: Seeded::new(mix(mix(rules.seed) ^ u64::from(id.0))),
             degree: requests.iter().map(|request| request.blocks).sum(),
-            pending: if rules.choose == Choose::Lot {
-                (0..requests.len() as u32).collect()
-            } else {
-                Vec::new()
-            },
+            pending: Lots::new(if rules.choose == Choose::Lot { requests.len() } else { 0 }),
+            held: lists_of_servers(&replicas, &requests, known.len()),
             requests,
-            n_out: 0,
+            is_out: vec![false; known.len()],
             replicas,
-            held,
             lightest: BinaryHeap::new(),
             tried: Vec::new(),
             returned: Vec::new(),
@@ -162,7 +133,7 @@ impl Client {
             round: 0,
             n_won_in_round: 0,
             won: Vec::new(),
-            servers,
+            servers: known.iter().map(contact).collect(),
         };
         for server in 0..client.servers.len() as u32 {
             client.may_be_asked(server);
@@ -207,13 +178,13 @@ impl Client {
         if round != self.round {
             (self.round, self.n_won_in_round) = (round, 0);
             for server in std::mem::take(&mut self.tried) {
-                self.n_out -= 1;
+                self.is_out[server as usize] = false;
                 self.may_be_asked(server);
             }
         }
         // In whatever order the answers have come, the next lots are the same.
         self.returned.sort_unstable();
-        self.pending.append(&mut self.returned);
+        self.returned.drain(..).for_each(|request| self.pending.put_back(request));
         while self.n_asked + self.n_won_in_round < self.most_bids
             && let Some((request, server)) = self.choose()
         {
@@ -222,7 +193,7 @@ impl Client {
             contact.turn += 1;
             contact.asked = Some(request);
             self.n_asked += 1;
-            self.n_out += 1;
+            self.is_out[server as usize] = true;
             out.push(self.bid(server, request));
         }
     }
@@ -250,45 +221,60 @@ impl Client {
 
     fn choose_lightest(&mut self) -> Option<(u32, u32)> {
         while let Some(Reverse((.., server))) = self.lightest.pop() {
-            let contact = &mut self.servers[server as usize];
-            let state = |k: u32| self.requests[self.held[k as usize] as usize].state;
-            while contact.first < contact.end && state(contact.first) == State::Granted {
-                contact.first += 1;
-            }
-            if let Some(k) = (contact.first..contact.end).find(|&k| state(k) == State::Pending) {
-                return Some((self.held[k as usize], server));
+            let state = |request: u32| self.requests[request as usize].state;
+            let is_granted = |request| state(request) == State::Granted;
+            let oldest =
+                self.held.find(server, usize::MAX, is_granted, |request| state(request) == State::Pending);
+            if let Some(request) = oldest {
+                return Some((request, server));
             }
             // With nothing left it need not be asked again; what is asked elsewhere may come back.
-            if contact.first < contact.end {
+            if !self.held.is_known_to_be_empty(server) {
                 self.tried.push(server);
-                self.n_out += 1;
             }
         }
         None
     }
 
     fn choose_by_lot(&mut self) -> Option<(u32, u32)> {
-        if self.n_out == self.servers.len() {
+        /// After so many requests none of which can be bid for, few can.
+        const MOST_DRAWS: usize = 32;
+        if self.is_out.iter().all(|&is_out| is_out) {
             return None;
         }
-        let mut n = self.pending.len();
-        while n > 0 {
-            let k = self.draw.below(n as u32) as usize;
-            let request = self.pending[k];
-            let start = if request == 0 { 0 } else { self.requests[request as usize - 1].replicas_end };
-            let end = self.requests[request as usize].replicas_end;
-            let replicas = &self.replicas[start as usize..end as usize];
-            let is_out =
-                |&server: &u32| self.servers[server as usize].asked.is_some() || self.tried.contains(&server);
-            let free: Vec<u32> = replicas.iter().copied().filter(|server| !is_out(server)).collect();
-            if !free.is_empty() {
-                self.pending.swap_remove(k);
-                return Some((request, free[self.draw.below(free.len() as u32) as usize]));
+        for _ in 0..MOST_DRAWS {
+            let request = self.pending.draw(&mut self.draw)?;
+            if let Some(server) = self.draw_replica(request) {
+                self.pending.remove(request);
+                return Some((request, server));
             }
-            n -= 1;
-            self.pending.swap(k, n);
         }
-        None
+        let state = |request: u32| self.requests[request as usize].state;
+        let mut open: Vec<u32> = Vec::new();
+        for server in (0..).zip(&self.is_out).filter(|(_, is_out)| !**is_out).map(|(server, _)| server) {
+            let is_granted = |request| state(request) == State::Granted;
+            self.held.find(server, usize::MAX, is_granted, |request| {
+                open.extend((state(request) == State::Pending).then_some(request));
+                false
+            });
+        }
+        open.sort_unstable();
+        open.dedup();
+        let request = *open.get(self.draw.below(open.len().max(1) as u32) as usize)?;
+        let server = self.draw_replica(request)?;
+        self.pending.remove(request);
+        Some((request, server))
+    }
+
+    /// One of the servers that hold a request and have not been asked in this round.
+    fn draw_replica(&mut self, request: u32) -> Option<u32> {
+        let start = if request == 0 { 0 } else { self.requests[request as usize - 1].replicas_end };
+        let end = self.requests[request as usize].replicas_end;
+        let replicas = &self.replicas[start as usize..end as usize];
+        let free = replicas.iter().copied().filter(|&server| !self.is_out[server as usize]);
+        let n = free.clone().count() as u32;
+        let drawn = (n > 0).then(|| self.draw.below(n));
+        drawn.and_then(|k| free.clone().nth(k as usize))
     }
 
     fn on_answer(&mut self, answer: Answer, out: &mut Vec<(ServerId, ToServer)>) -> Result<(), Stray> {
@@ -347,5 +333,56 @@ impl Client {
     fn contact(&self, server: ServerId) -> Result<u32, Stray> {
         let number = self.servers.binary_search_by_key(&server, |contact| contact.server);
         number.map(|number| number as u32).map_err(|_| Stray::UnknownServer { server: server.0 })
+    }
+}
+
+/// For each server the requests that it holds, given the servers of each request.
+fn lists_of_servers(replicas: &[u32], requests: &[Request], n_servers: usize) -> Shrinking {
+    let mut ends = vec![0_u32; n_servers];
+    replicas.iter().for_each(|&server| ends[server as usize] += 1);
+    ends.iter_mut().fold(0, |start, n| start + std::mem::replace(n, start));
+    let mut held = vec![0; replicas.len()];
+    let mut start = 0;
+    for (number, request) in (0..).zip(requests) {
+        for &server in &replicas[start as usize..request.replicas_end as usize] {
+            let end = &mut ends[server as usize];
+            held[*end as usize] = number;
+            *end += 1;
+        }
+        start = request.replicas_end;
+    }
+    Shrinking::new(held, ends.into_iter())
+}
+
+/// Numbers to draw from.
+#[derive(Debug)]
+struct Lots {
+    numbers: Vec<u32>,
+    /// Where each number is.
+    places: Vec<u32>,
+}
+
+impl Lots {
+    fn new(n: usize) -> Self {
+        let numbers: Vec<u32> = (0..n as u32).collect();
+        Self { places: numbers.clone(), numbers }
+    }
+
+    fn draw(&self, draw: &mut dyn Draw) -> Option<u32> {
+        let n = self.numbers.len() as u32;
+        (n > 0).then(|| self.numbers[draw.below(n) as usize])
+    }
+
+    fn remove(&mut self, number: u32) {
+        let place = self.places[number as usize];
+        self.numbers.swap_remove(place as usize);
+        if let Some(&moved) = self.numbers.get(place as usize) {
+            self.places[moved as usize] = place;
+        }
+    }
+
+    fn put_back(&mut self, number: u32) {
+        self.places[number as usize] = self.numbers.len() as u32;
+        self.numbers.push(number);
     }
 }

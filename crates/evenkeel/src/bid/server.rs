@@ -2,8 +2,6 @@
 
 use std::cmp::Reverse;
 
-use hashbrown::HashMap;
-
 use super::{Answer, Bid, Done, Favour, Rules, Stray, Tell, ToClient, ToServer};
 use crate::draw::{Draw, Seeded, mix};
 use crate::model::{ClientId, Part, Server as Node, ServerId};
@@ -41,7 +39,10 @@ pub struct Server {
     /// By ascending request.
     held: Vec<Held>,
     is_granted: Vec<bool>,
-    clients: HashMap<u32, Customer>,
+    /// By ascending client.
+    customers: Vec<Customer>,
+    /// The customer of each request that is held.
+    customer_of: Vec<u32>,
     n_done: usize,
     /// Bids to be decided when the round closes, with the places of what they are for.
     open: Vec<Offer>,
@@ -59,8 +60,9 @@ struct Offer {
 }
 
 /// What a server knows of a client.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Customer {
+    client: ClientId,
     /// The last bid.
     turn: u32,
     /// What it was answered, once it is decided.
@@ -71,15 +73,20 @@ struct Customer {
 impl Server {
     /// A server that holds these requests, by ascending row.
     pub fn new(id: ServerId, node: Node, held: Vec<Held>, rules: Rules) -> Self {
-        let clients = held.iter().map(|held| (held.client.0, Customer::default())).collect();
+        let mut clients: Vec<ClientId> = held.iter().map(|held| held.client).collect();
+        clients.sort_unstable();
+        clients.dedup();
+        let number = |held: &Held| clients.binary_search(&held.client).unwrap_or(0) as u32;
+        let customer = |&client: &ClientId| Customer { client, turn: 0, answer: None, is_done: false };
         Self {
             id,
             node,
             rules,
             draw: Seeded::new(mix(mix(!rules.seed) ^ u64::from(id.0))),
             is_granted: vec![false; held.len()],
+            customer_of: held.iter().map(number).collect(),
+            customers: clients.iter().map(customer).collect(),
             held,
-            clients,
             n_done: 0,
             open: Vec::new(),
             round: 0,
@@ -96,7 +103,7 @@ impl Server {
 
     /// Whether all clients that have requests here are done.
     pub fn is_over(&self) -> bool {
-        self.n_done == self.clients.len()
+        self.n_done == self.customers.len()
     }
 
     /// Takes an event in; messages to clients come out.
@@ -121,7 +128,7 @@ impl Server {
         if self.held[place].client != bid.client {
             return Err(Stray::NotItsRequest { client, request });
         }
-        let customer = self.clients.get_mut(&client).ok_or(Stray::UnknownClient { client })?;
+        let customer = &mut self.customers[self.customer_of[place] as usize];
         if turn == customer.turn {
             // Said before: if it is decided, then so is the answer.
             out.extend(customer.answer.map(|answer| (bid.client, ToClient::Answer(answer))));
@@ -144,8 +151,9 @@ impl Server {
     }
 
     fn on_done(&mut self, client: ClientId, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
-        let unknown = Stray::UnknownClient { client: client.0 };
-        let customer = self.clients.get_mut(&client.0).ok_or(unknown)?;
+        let number = self.customers.binary_search_by_key(&client, |customer| customer.client);
+        let number = number.map_err(|_| Stray::UnknownClient { client: client.0 })?;
+        let customer = &mut self.customers[number];
         self.n_done += usize::from(!customer.is_done);
         customer.is_done = true;
         out.push((client, ToClient::Done(Done { client, server: self.id })));
@@ -174,23 +182,28 @@ impl Server {
             Tell::Wanted => rejected.iter().map(|offer| self.held[offer.place].blocks).sum(),
         };
         let workload = self.node.done(self.granted_blocks + turned_away).rounded();
-        for (k, Offer { bid, .. }) in offers.iter().enumerate() {
+        for (k, Offer { bid, place }) in offers.iter().enumerate() {
             let granted = (k < n_granted).then_some(round);
             let Bid { client, request, turn, .. } = *bid;
             let answer = Answer { server: self.id, client, request, turn, granted, workload };
-            if let Some(customer) = self.clients.get_mut(&bid.client.0) {
-                customer.answer = Some(answer);
-            }
-            out.push((bid.client, ToClient::Answer(answer)));
+            self.customers[self.customer_of[*place] as usize].answer = Some(answer);
+            out.push((client, ToClient::Answer(answer)));
         }
     }
 
     fn put_favoured_first(&mut self, offers: &mut [Offer], n_favoured: usize) {
         let id = self.id.0;
         match self.rules.favour {
-            Favour::HighestDegree(ties) => offers.sort_unstable_by_key(|Offer { bid, .. }| {
-                (Reverse(bid.degree), ties.rank(id, bid.client.0), bid.client)
-            }),
+            Favour::HighestDegree(_) if n_favoured == 0 => {}
+            Favour::HighestDegree(ties) => {
+                offers.select_nth_unstable_by_key(n_favoured - 1, |Offer { bid, .. }| {
+                    (Reverse(bid.degree), ties.rank(id, bid.client.0), bid.client)
+                });
+                // Whom it grants is a list.
+                offers[..n_favoured].sort_unstable_by_key(|Offer { bid, .. }| {
+                    (Reverse(bid.degree), ties.rank(id, bid.client.0), bid.client)
+                });
+            }
             Favour::HighestDegreeThenLot => {
                 self.shuffle(offers, usize::MAX);
                 offers.sort_by_key(|offer| Reverse(offer.bid.degree));

@@ -1,5 +1,6 @@
 //! Which requests each server holds a copy of.
 
+use super::shrinking::Shrinking;
 use crate::model::{Replicas, ServerId};
 
 /// The requests of each server in ascending order, flat.
@@ -49,5 +50,10 @@ impl Holdings {
     /// All lists, one after the other.
     pub(crate) fn flat(&self) -> &[u32] {
         &self.requests
+    }
+
+    /// The lists, from which requests will vanish.
+    pub(crate) fn shrinking(self) -> Shrinking {
+        Shrinking::new(self.requests, self.ends.into_iter())
     }
 }

@@ -2,6 +2,7 @@
 
 mod arcs;
 pub(crate) mod balance;
+pub(crate) mod classes;
 pub(crate) mod clock;
 pub(crate) mod colouring;
 pub(crate) mod greedy;
@@ -13,3 +14,4 @@ mod links;
 pub(crate) mod open_shop;
 pub(crate) mod pace;
 pub(crate) mod passes;
+pub(crate) mod shrinking;

@@ -7,6 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use super::holdings::Holdings;
+use super::shrinking::Shrinking;
 use crate::model::{Batch, ClientId, Cluster, Grant, Part, ServerId};
 
 /// Which servers choose first.
@@ -117,50 +118,24 @@ struct Pending<'a> {
     is_taken: Vec<bool>,
     /// How many pending requests each server could serve.
     degrees: Vec<u32>,
-    holdings: Holdings,
-    /// For each place of the holdings, one before which all following are taken.
-    next: Vec<u32>,
-    /// The first place of each server that may be pending.
-    first: Vec<u32>,
+    held: Shrinking,
 }
 
 impl<'a> Pending<'a> {
     fn new(batch: &'a Batch) -> Self {
         let holdings = Holdings::new(batch.replicas(), batch.n_servers());
-        let ranges = (0..batch.n_servers() as u32).map(|server| holdings.range(ServerId(server)));
+        let servers = (0..batch.n_servers() as u32).map(ServerId);
         Self {
             batch,
             is_taken: vec![false; batch.n_requests()],
-            degrees: ranges.clone().map(|range| range.len() as u32).collect(),
-            next: (1..=holdings.flat().len() as u32).collect(),
-            first: ranges.map(|range| range.start as u32).collect(),
-            holdings,
+            degrees: servers.map(|server| holdings.of(server).len() as u32).collect(),
+            held: holdings.shrinking(),
         }
     }
 
     /// The oldest pending request of a server that is wanted, if one of so many pending ones is.
     fn oldest(&mut self, server: ServerId, most: usize, is_wanted: impl Fn(u32) -> bool) -> Option<u32> {
-        let end = self.holdings.range(server).end as u32;
-        let (mut at, mut before) = (self.first[server.index()], None::<u32>);
-        let mut n_seen = 0;
-        while at < end && n_seen < most {
-            let request = self.holdings.flat()[at as usize];
-            let next = self.next[at as usize];
-            if self.is_taken[request as usize] {
-                // Never looked at again.
-                match before {
-                    Some(before) => self.next[before as usize] = next,
-                    None => self.first[server.index()] = next,
-                }
-            } else if is_wanted(request) {
-                return Some(request);
-            } else {
-                n_seen += 1;
-                before = Some(at);
-            }
-            at = next;
-        }
-        None
+        self.held.find(server.0, most, |request| self.is_taken[request as usize], is_wanted)
     }
 
     /// The request is given; tells each server that could have served it, with its degree before.

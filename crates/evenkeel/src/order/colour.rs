@@ -6,7 +6,7 @@
 //! or are busy at first, are ordered by preemptive open shop (`lanes`), whose cost does not grow with bytes, and
 //! which may interrupt a transfer and resume it later. A node with several slots is several nodes.
 
-use super::lanes;
+use super::{copies, lanes};
 use crate::graph::colouring;
 use crate::graph::pace::{Level, time};
 use crate::model::{Batch, Choice, Cluster, Fixed, Part, Schedule, Transfer};
@@ -17,7 +17,8 @@ pub fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedule {
     let first = parts.next();
     let is_one_size = first.is_none_or(|size| parts.all(|blocks| blocks == size));
     // Several slots share the blocks of a part.
-    let is_one_edge_a_part = is_one_size && (!has_slots(cluster) || first.is_none_or(|size| size == 1));
+    let is_one_edge_a_part =
+        is_one_size && (!copies::has_slots(cluster) || first.is_none_or(|size| size == 1));
     match cluster.common_speed() {
         Some(speed)
             if is_one_edge_a_part && !cluster.has_backlogs() && cluster.max_concurrent().is_none() =>
@@ -28,21 +29,14 @@ pub fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedule {
     }
 }
 
-fn has_slots(cluster: &Cluster) -> bool {
-    cluster.clients().iter().any(|c| c.slots > 1) || cluster.servers().iter().any(|s| s.slots > 1)
-}
-
 /// All parts have `size` blocks, or none at all.
 fn order_equal(batch: &Batch, cluster: &Cluster, choice: &Choice, size: u64, speed: u64) -> Schedule {
     let edges = choice
         .parts(batch)
         .filter(|part| part.blocks > 0)
         .map(|part| (batch.client(part.request as usize).0, part.server.0));
-    let colours = if has_slots(cluster) {
-        let client_slots: Vec<u32> = cluster.clients().iter().map(|c| c.slots).collect();
-        let server_slots: Vec<u32> = cluster.servers().iter().map(|s| s.slots).collect();
-        let clients = Copies::new(edges.clone().map(|edge| edge.0), &client_slots);
-        let servers = Copies::new(edges.map(|edge| edge.1), &server_slots);
+    let colours = if copies::has_slots(cluster) {
+        let [clients, servers] = copies::of_nodes(cluster, edges);
         let edges = clients.of_edge.iter().copied().zip(servers.of_edge.iter().copied());
         colouring::colour(edges, clients.n, servers.n)
     } else {
@@ -63,32 +57,4 @@ fn order_equal(batch: &Batch, cluster: &Cluster, choice: &Choice, size: u64, spe
         transfers.sort_unstable_by_key(|t| (t.request, t.start));
     }
     Schedule { transfers, length: time(Level::new(length.into(), speed)) }
-}
-
-/// The ends of edges, each node with several slots spread evenly over as many copies.
-struct Copies {
-    of_edge: Vec<u32>,
-    n: usize,
-}
-
-impl Copies {
-    fn new(ends: impl Iterator<Item = u32> + Clone, slots: &[u32]) -> Self {
-        let mut degrees = vec![0; slots.len()];
-        ends.clone().for_each(|node| degrees[node as usize] += 1);
-        // More copies than edges would stay without any.
-        let copies = degrees.iter().zip(slots).map(|(&degree, &slots)| slots.min(degree));
-        let firsts: Vec<u32> =
-            copies.scan(0, |next, copies| Some(std::mem::replace(next, *next + copies))).collect();
-        let n = firsts.iter().zip(&degrees).zip(slots).map(|((first, &d), &s)| first + s.min(d)).max();
-        let mut seen = vec![0; slots.len()];
-        let of_edge = ends
-            .map(|node| {
-                let node = node as usize;
-                let copy = firsts[node] + seen[node] % slots[node].min(degrees[node]);
-                seen[node] += 1;
-                copy
-            })
-            .collect();
-        Self { of_edge, n: n.unwrap_or(0) as usize }
-    }
 }

@@ -1,6 +1,9 @@
 //! In which slot each transfer takes place, once the replicas are chosen.
 
 pub mod colour;
+mod copies;
+pub mod hdf;
 mod lanes;
 pub mod lddf_slots;
+pub mod ps;
 pub mod rounds;

@@ -181,11 +181,8 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
                 let loads = self.loads.iter().zip(backlogs);
                 let loads: Vec<u128> =
                     loads.map(|(&load, backlog)| u128::from(load) + u128::from(backlog)).collect();
-                for (server, mut excess) in aequi::overload(&loads, pending) {
-                    while excess > 0
-                        && let Some(request) = self.youngest_movable(server, excess)
-                    {
-                        excess -= u128::from(self.batch.blocks(request as usize));
+                for (server, excess) in aequi::overload(&loads, pending) {
+                    for request in self.youngest_movable(server, excess) {
                         self.leave(request);
                         self.pending.push(request);
                     }
@@ -194,15 +191,22 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
         }
     }
 
-    /// Takes the youngest waiting request that is no larger and has another replica off a server's list.
-    fn youngest_movable(&mut self, server: ServerId, most_blocks: u128) -> Option<u32> {
-        let is_movable = |&request: &u32| {
+    /// Takes the youngest waiting requests that have another replica off a server's list, so many blocks at most.
+    fn youngest_movable(&mut self, server: ServerId, most_blocks: u128) -> Vec<u32> {
+        let mut left = most_blocks;
+        let mut taken = Vec::new();
+        let mut stay = VecDeque::new();
+        for request in self.waiting[server.index()].drain(..).rev() {
             let blocks = u128::from(self.batch.blocks(request as usize));
-            (1..=most_blocks).contains(&blocks) && self.batch.replicas().of(request as usize).len() > 1
-        };
-        let waiting = &mut self.waiting[server.index()];
-        let place = waiting.iter().rposition(is_movable)?;
-        waiting.remove(place)
+            if (1..=left).contains(&blocks) && self.batch.replicas().of(request as usize).len() > 1 {
+                left -= blocks;
+                taken.push(request);
+            } else {
+                stay.push_front(request);
+            }
+        }
+        self.waiting[server.index()] = stay;
+        taken
     }
 
     fn leave(&mut self, request: u32) {

@@ -1,0 +1,94 @@
+//! `ps`: colours drawn by lot, in rounds.
+//!
+//! Paper 000 §5 (Panconesi and Srinivasan): in each phase there are as many fresh colours as the largest degree that is
+//! left. Each client gives its edges distinct colours at random; each server keeps one edge of each colour, at
+//! random, and rejects the others, about 1/e of them. That adds up to e/(e − 1) ≈ 1.58 times the largest
+//! degree. When it has come down to log^(1+ε) n, the rest takes the first colour that is free at both ends, one of less
+//! than twice the degree. We take ε = 0, so that the colours used at a node fit one word. Deviation: colours that
+//! nobody kept are dropped.
+
+use super::Edge;
+use crate::draw::Draw;
+
+const NONE: u32 = u32::MAX;
+
+/// The class of each edge, drawn by lot.
+pub(crate) fn ps(edges: &[Edge], n_clients: usize, n_servers: usize, draw: &mut dyn Draw) -> Vec<u32> {
+    let client = |edge: u32| edges[edge as usize].client;
+    let server = |edge: u32| edges[edge as usize].server;
+    let mut by_client: Vec<u32> = (0..edges.len() as u32).collect();
+    let mut by_server = by_client.clone();
+    by_client.sort_by_key(|&edge| client(edge));
+    by_server.sort_by_key(|&edge| server(edge));
+    let few = (n_clients + n_servers).next_power_of_two().ilog2();
+    let mut classes = vec![NONE; edges.len()];
+    let mut n_classes = 0;
+    let mut tentative = vec![0; edges.len()];
+    loop {
+        let of_clients = by_client.chunk_by(|&a, &b| client(a) == client(b));
+        let of_servers = by_server.chunk_by(|&a, &b| server(a) == server(b));
+        let degrees = of_clients.clone().chain(of_servers.clone()).map(<[u32]>::len);
+        let degree = degrees.max().unwrap_or(0) as u32;
+        if degree <= few {
+            break;
+        }
+        let mut palette: Vec<u32> = (0..degree).collect();
+        for of_client in of_clients {
+            for (k, &edge) in (0..).zip(of_client) {
+                palette.swap(k as usize, (k + draw.below(degree - k)) as usize);
+                tentative[edge as usize] = palette[k as usize];
+            }
+        }
+        let mut lots = vec![Lot { n_edges: 0, kept: NONE }; degree as usize];
+        let mut is_used = vec![false; degree as usize];
+        for of_server in of_servers {
+            for &edge in of_server {
+                let lot = &mut lots[tentative[edge as usize] as usize];
+                lot.n_edges += 1;
+                if draw.below(lot.n_edges) == 0 {
+                    lot.kept = edge;
+                }
+            }
+            for &edge in of_server {
+                let colour = tentative[edge as usize];
+                let lot = &mut lots[colour as usize];
+                lot.n_edges = 0;
+                if lot.kept == edge {
+                    classes[edge as usize] = colour;
+                    is_used[colour as usize] = true;
+                }
+            }
+        }
+        // Fresh colours come after those of the phases before.
+        let mut names = vec![NONE; degree as usize];
+        for (name, _) in names.iter_mut().zip(is_used).filter(|(_, is_used)| *is_used) {
+            *name = n_classes;
+            n_classes += 1;
+        }
+        for &edge in &by_client {
+            if classes[edge as usize] != NONE {
+                classes[edge as usize] = names[classes[edge as usize] as usize];
+            }
+        }
+        by_client.retain(|&edge| classes[edge as usize] == NONE);
+        by_server.retain(|&edge| classes[edge as usize] == NONE);
+    }
+    // Edges have less than 2 · 33 colours to choose from.
+    let (mut used_by_client, mut used_by_server) = (vec![0_u128; n_clients], vec![0_u128; n_servers]);
+    for edge in by_client {
+        let of_client = &mut used_by_client[client(edge) as usize];
+        let of_server = &mut used_by_server[server(edge) as usize];
+        let colour = (*of_client | *of_server).trailing_ones();
+        *of_client |= 1 << colour;
+        *of_server |= 1 << colour;
+        classes[edge as usize] = n_classes + colour;
+    }
+    classes
+}
+
+/// The edges of one tentative colour at a server.
+#[derive(Clone, Copy)]
+struct Lot {
+    n_edges: u32,
+    kept: u32,
+}
