@@ -20,6 +20,9 @@ pub(crate) enum Goal {
     UnequalSchedule,
     UnequalMemory,
     Explain,
+    Policies,
+    Rounds,
+    PolicyGrowth,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +33,7 @@ enum Limit {
 
 use Limit::{AtLeast, AtMost};
 
-const GOALS: [(Goal, &str, Limit); 11] = [
+const GOALS: [(Goal, &str, Limit); 14] = [
     (Goal::OneSolve, "selection with proof, times faster than one OR-tools max-flow", AtLeast(25.0)),
     (Goal::Search, "selection with proof at 1M, times faster than OR-tools' search", AtLeast(300.0)),
     (Goal::Schedule, "select and order, times faster than one OR-tools max-flow", AtLeast(2.0)),
@@ -46,6 +49,9 @@ const GOALS: [(Goal, &str, Limit); 11] = [
         AtMost(160.0),
     ),
     (Goal::Explain, "`explain`, times `plan --no-order`", AtMost(20.0)),
+    (Goal::Policies, "other selections, times `optimal`", AtMost(40.0)),
+    (Goal::Rounds, "orders and policies that proceed in rounds, seconds", AtMost(30.0)),
+    (Goal::PolicyGrowth, "any policy on twice the requests, times as long", AtMost(2.5)),
 ];
 
 /// How a goal stands.

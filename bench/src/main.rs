@@ -5,6 +5,7 @@ mod clock;
 mod command;
 mod goals;
 mod peer;
+mod policies;
 mod program;
 mod report;
 mod scaling;
@@ -81,6 +82,7 @@ fn main() -> Result<ExitCode> {
     schedule::run(&race, &mut report)?;
     scaling::run(&race, &mut report)?;
     unequal::run(&race, &mut report)?;
+    policies::run(&race, &mut report)?;
     command::run(&race, &mut report)?;
     ensure!(!report.is_empty(), "no row has one of {:?} in its name", race.args.rows);
     let agreed = report.finish(race.args.quick);

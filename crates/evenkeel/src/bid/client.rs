@@ -55,6 +55,8 @@ pub struct Client {
     returned: Vec<u32>,
     /// Servers that have been tried in this round.
     tried: Vec<u32>,
+    /// Servers all of whose requests were asked for elsewhere when they were looked at.
+    passed_over: Vec<u32>,
     /// Whether a server is not to be asked: it is, or was tried in this round.
     is_out: Vec<bool>,
     /// Bids that may be open or won in a round.
@@ -127,6 +129,7 @@ impl Client {
             replicas,
             lightest: BinaryHeap::new(),
             tried: Vec::new(),
+            passed_over: Vec::new(),
             returned: Vec::new(),
             most_bids: cluster.client(id).slots.saturating_mul(rules.bids.max(1)),
             n_asked: 0,
@@ -162,8 +165,8 @@ impl Client {
             Event::Begin { round } => self.begin(round, out),
             Event::Resend => self.resend(out),
             Event::Received(ToClient::Answer(answer)) => self.on_answer(answer, out)?,
-            Event::Received(ToClient::Done(Done { client, server })) => {
-                self.is_for_this(client)?;
+            Event::Received(ToClient::Done(Done { batch, client, server })) => {
+                self.is_for_this(batch, client)?;
                 let number = self.contact(server)?;
                 if !self.is_done() {
                     return Err(Stray::NotDone { server: server.0 });
@@ -181,6 +184,9 @@ impl Client {
                 self.is_out[server as usize] = false;
                 self.may_be_asked(server);
             }
+        }
+        for server in std::mem::take(&mut self.passed_over) {
+            self.may_be_asked(server);
         }
         // In whatever order the answers have come, the next lots are the same.
         self.returned.sort_unstable();
@@ -201,7 +207,8 @@ impl Client {
     fn bid(&self, server: u32, request: u32) -> (ServerId, ToServer) {
         let Contact { server, turn, .. } = self.servers[server as usize];
         let request = self.requests[request as usize].row;
-        (server, ToServer::Bid(Bid { client: self.id, request, degree: self.degree, turn }))
+        let Self { id: client, degree, rules: Rules { batch, .. }, .. } = *self;
+        (server, ToServer::Bid(Bid { batch, client, request, degree, turn }))
     }
 
     fn may_be_asked(&mut self, server: u32) {
@@ -230,7 +237,7 @@ impl Client {
             }
             // With nothing left it need not be asked again; what is asked elsewhere may come back.
             if !self.held.is_known_to_be_empty(server) {
-                self.tried.push(server);
+                self.passed_over.push(server);
             }
         }
         None
@@ -278,7 +285,7 @@ impl Client {
     }
 
     fn on_answer(&mut self, answer: Answer, out: &mut Vec<(ServerId, ToServer)>) -> Result<(), Stray> {
-        self.is_for_this(answer.client)?;
+        self.is_for_this(answer.batch, answer.client)?;
         let number = self.contact(answer.server)?;
         let contact = &mut self.servers[number as usize];
         let is_asked = |&mut request: &mut u32| {
@@ -321,11 +328,12 @@ impl Client {
 
     fn tell_done(&self, out: &mut Vec<(ServerId, ToServer)>) {
         let unaware = self.servers.iter().filter(|contact| !contact.knows_done);
-        let done = |server| ToServer::Done(Done { client: self.id, server });
+        let done = |server| ToServer::Done(Done { batch: self.rules.batch, client: self.id, server });
         out.extend(unaware.map(|contact| (contact.server, done(contact.server))));
     }
 
-    fn is_for_this(&self, client: ClientId) -> Result<(), Stray> {
+    fn is_for_this(&self, batch: u64, client: ClientId) -> Result<(), Stray> {
+        self.rules.is_of_this(batch)?;
         if client == self.id { Ok(()) } else { Err(Stray::NotThisClient { client: client.0 }) }
     }
 

@@ -22,7 +22,7 @@
 //! **What may go wrong on the way.** Messages may be late, doubled, overtake each other or be lost. A client numbers its
 //! bids at a server and has one open at a time; until that is answered it sends the same again and bids for the request
 //! nowhere else. A server answers a bid that it has decided just as before. So each request is granted exactly once,
-//! if only some messages get through.
+//! if only some messages get through. What is of another batch, or for somebody else, changes nothing.
 
 pub mod client;
 pub mod rounds;
@@ -34,6 +34,8 @@ use crate::model::{ClientId, Fixed, ServerId};
 /// A client asks a server to serve a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bid {
+    /// In which bidding.
+    pub batch: u64,
     /// Who asks.
     pub client: ClientId,
     /// The request's row in the batch.
@@ -47,6 +49,8 @@ pub struct Bid {
 /// A server has decided about a bid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
+    /// In which bidding.
+    pub batch: u64,
     /// Who has decided.
     pub server: ServerId,
     /// About whose bid.
@@ -64,6 +68,8 @@ pub struct Answer {
 /// A client has nothing pending any more. A server says it back when it has heard it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
+    /// In which bidding.
+    pub batch: u64,
     /// The client.
     pub client: ClientId,
     /// The server.
@@ -102,6 +108,8 @@ pub enum Stray {
     AfterDone { client: u32 },
     #[error("a message of client {client}, of which nothing is held here")]
     UnknownClient { client: u32 },
+    #[error("a message of batch {batch}, which is another or over")]
+    OtherBatch { batch: u64 },
     #[error("a message for client {client}, which is another")]
     NotThisClient { client: u32 },
     #[error("a message for server {server}, which is another")]
@@ -158,13 +166,19 @@ pub struct Rules {
     pub passes: u32,
     /// Whatever is drawn depends on it.
     pub seed: u64,
+    /// Tells this bidding from others: messages of others are astray.
+    pub batch: u64,
 }
 
 impl Rules {
+    fn is_of_this(&self, batch: u64) -> Result<(), Stray> {
+        if batch == self.batch { Ok(()) } else { Err(Stray::OtherBatch { batch }) }
+    }
+
     /// HDLWF as in paper 000 §3.
     pub fn hdlwf(ties: Ties, seed: u64) -> Self {
         let (choose, favour) = (Choose::Lightest(ties), Favour::HighestDegree(ties));
-        Self { choose, favour, tell: Tell::Granted, bids: 1, passes: 1, seed }
+        Self { choose, favour, tell: Tell::Granted, bids: 1, passes: 1, seed, batch: 0 }
     }
 
     /// HDLWF where who is rejected bids again in the same round (paper 000 §6). Servers tell what they turn away as well:
@@ -181,7 +195,15 @@ impl Rules {
 
     /// Random of paper 000 §4.
     pub fn random_bid(seed: u64) -> Self {
-        Self { choose: Choose::Lot, favour: Favour::Lot, tell: Tell::Granted, bids: 1, passes: 1, seed }
+        Self {
+            choose: Choose::Lot,
+            favour: Favour::Lot,
+            tell: Tell::Granted,
+            bids: 1,
+            passes: 1,
+            seed,
+            batch: 0,
+        }
     }
 
     /// HDF of Durand et al. (paper 000 §5.2). It knows no replicas; a client draws one of them.

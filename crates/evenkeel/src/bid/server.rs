@@ -109,11 +109,14 @@ impl Server {
     /// Takes an event in; messages to clients come out.
     pub fn on_event(&mut self, event: Event, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
         match event {
-            Event::Received(ToServer::Bid(bid)) => self.on_bid(bid, out),
-            Event::Received(ToServer::Done(Done { server, .. })) if server != self.id => {
-                Err(Stray::NotThisServer { server: server.0 })
+            Event::Received(ToServer::Bid(bid)) => {
+                self.rules.is_of_this(bid.batch)?;
+                self.on_bid(bid, out)
             }
-            Event::Received(ToServer::Done(Done { client, .. })) => self.on_done(client, out),
+            Event::Received(ToServer::Done(done)) => {
+                self.rules.is_of_this(done.batch)?;
+                self.on_done(done, out)
+            }
             Event::Close { round } => {
                 self.close(round, out);
                 Ok(())
@@ -150,13 +153,17 @@ impl Server {
         Ok(())
     }
 
-    fn on_done(&mut self, client: ClientId, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
+    fn on_done(&mut self, done: Done, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
+        let Done { client, server, .. } = done;
+        if server != self.id {
+            return Err(Stray::NotThisServer { server: server.0 });
+        }
         let number = self.customers.binary_search_by_key(&client, |customer| customer.client);
         let number = number.map_err(|_| Stray::UnknownClient { client: client.0 })?;
         let customer = &mut self.customers[number];
         self.n_done += usize::from(!customer.is_done);
         customer.is_done = true;
-        out.push((client, ToClient::Done(Done { client, server: self.id })));
+        out.push((client, ToClient::Done(done)));
         Ok(())
     }
 
@@ -184,8 +191,8 @@ impl Server {
         let workload = self.node.done(self.granted_blocks + turned_away).rounded();
         for (k, Offer { bid, place }) in offers.iter().enumerate() {
             let granted = (k < n_granted).then_some(round);
-            let Bid { client, request, turn, .. } = *bid;
-            let answer = Answer { server: self.id, client, request, turn, granted, workload };
+            let Bid { batch, client, request, turn, .. } = *bid;
+            let answer = Answer { batch, server: self.id, client, request, turn, granted, workload };
             self.customers[self.customer_of[*place] as usize].answer = Some(answer);
             out.push((client, ToClient::Answer(answer)));
         }

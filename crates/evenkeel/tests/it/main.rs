@@ -1,14 +1,17 @@
 //! The core tested from outside, in one binary.
 
+mod bidding;
 mod damage;
 mod damage_unequal;
 mod exact;
 mod explain;
 mod golden_2;
 mod optimal;
+mod oracles;
 mod paper_000;
 mod paper_001;
 mod paper_002;
+mod policies;
 mod support;
 mod tidy;
 mod unequal;
