@@ -26,6 +26,16 @@ pub(crate) fn figure(n: Fixed) -> String {
     }
 }
 
+/// The same with two decimals at most, for tables: 1,234.57.
+pub(crate) fn short(n: Fixed) -> String {
+    let hundredths = (n.nanos() + 5_000_000) / 10_000_000;
+    let whole = count((hundredths / 100) as u64);
+    match hundredths % 100 {
+        0 => whole,
+        decimals => format!("{whole}.{decimals:02}"),
+    }
+}
+
 /// A number and what it counts, in the plural where needed: 1 server, 2 servers.
 pub(crate) fn counted(n: u64, what: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
@@ -90,6 +100,9 @@ mod tests {
     #[test]
     fn numbers_are_set_apart_in_threes() {
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+        let figures = [1_234_567_000_000_u128, 1_000_000_000, 999_999_999, 1_500_000_000];
+        let figures = figures.map(|nanos| short(Fixed::from_nanos(nanos).unwrap()));
+        assert_eq!(figures, ["1,234.57", "1", "1", "1.50"]);
         assert_eq!(counted(1, "server"), "1 server");
         assert_eq!(counted(2000, "server"), "2,000 servers");
     }

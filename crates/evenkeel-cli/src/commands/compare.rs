@@ -16,7 +16,7 @@ use crate::cli::CompareArgs;
 use crate::formats::{self, Bottleneck, Figure, Input};
 use crate::html::{self, Area, Bar};
 use crate::output::{Target, print};
-use crate::text::{bar, count, counted, figure, table};
+use crate::text::{bar, count, counted, figure, short, table};
 
 /// Everything, for machines.
 #[derive(Serialize)]
@@ -159,9 +159,9 @@ impl Comparison {
         let or_none = |n: Option<u64>| n.map_or_else(|| "–".to_owned(), count);
         vec![
             row.name.to_owned(),
-            figure(row.length.0),
+            short(row.length.0),
             format!("{:.3} x", row.ratio),
-            figure(row.max_load.0),
+            short(row.max_load.0),
             format!("{:.1}", row.mean_load),
             format!("{:.1}", row.mean_response),
             or_none(row.rounds.map(u64::from)),
@@ -192,7 +192,7 @@ impl Comparison {
         let width = self.policies.iter().map(|row| row.name.len()).max().unwrap_or(0);
         for row in &self.policies {
             let bar = bar(row.length.0.floor(), longest, 50);
-            let _ = writeln!(text, "  {:<width$}  {} {}", row.name, bar.trim_end(), figure(row.length.0));
+            let _ = writeln!(text, "  {:<width$}  {} {}", row.name, bar.trim_end(), short(row.length.0));
         }
         text
     }
@@ -206,18 +206,14 @@ impl Comparison {
             .map(|row| Bar {
                 name: row.name,
                 value: row.length.0.nanos() as f64 / 1e9,
-                label: format!("{} ({:.3} x)", figure(row.length.0), row.ratio),
+                label: format!("{} ({:.3} x)", short(row.length.0), row.ratio),
                 is_best: Some(row.length) == best,
             })
             .collect();
         let areas: Vec<Area<'_>> = self
             .policies
             .iter()
-            .map(|row| Area {
-                name: row.name,
-                label: figure(row.max_load.0),
-                values: falling(&row.done, 200),
-            })
+            .map(|row| Area { name: row.name, label: short(row.max_load.0), values: falling(&row.done, 200) })
             .collect();
         let rows: Vec<(bool, Vec<String>)> =
             self.policies.iter().map(|row| (Some(row.length) == best, Self::cells(row))).collect();

@@ -35,7 +35,7 @@ fn the_examples_in_the_help() {
         folder.path(),
     );
     let mut n_run = 0;
-    for command in ["generate", "plan", "check", "score", "explain", "collective", "demo", ""] {
+    for command in ["generate", "plan", "check", "score", "explain", "collective", "compare", "demo", ""] {
         let help = bash(&format!("evenkeel {command} --help"), folder.path());
         let indented = help.lines().filter_map(|line| line.strip_prefix("  "));
         let examples = indented.filter(|line| line.starts_with("evenkeel ") || line.starts_with("zcat "));

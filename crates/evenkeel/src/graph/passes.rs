@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
+use super::bits::Bits;
 use super::holdings::Holdings;
 use super::shrinking::Shrinking;
 use crate::model::{Batch, ClientId, Cluster, Grant, Part, ServerId};
@@ -109,13 +110,13 @@ fn choose(
             return Some(request);
         }
     }
-    wishes.oldest(server, clients, &pending.is_taken)
+    wishes.oldest(server, clients, &pending.taken)
 }
 
 /// What is still to be given, and to whom it can be.
 struct Pending<'a> {
     batch: &'a Batch,
-    is_taken: Vec<bool>,
+    taken: Bits,
     /// How many pending requests each server could serve.
     degrees: Vec<u32>,
     held: Shrinking,
@@ -127,7 +128,7 @@ impl<'a> Pending<'a> {
         let servers = (0..batch.n_servers() as u32).map(ServerId);
         Self {
             batch,
-            is_taken: vec![false; batch.n_requests()],
+            taken: Bits::none(batch.n_requests()),
             degrees: servers.map(|server| holdings.of(server).len() as u32).collect(),
             held: holdings.shrinking(),
         }
@@ -135,12 +136,12 @@ impl<'a> Pending<'a> {
 
     /// The oldest pending request of a server that is wanted, if one of so many pending ones is.
     fn oldest(&mut self, server: ServerId, most: usize, is_wanted: impl Fn(u32) -> bool) -> Option<u32> {
-        self.held.find(server.0, most, |request| self.is_taken[request as usize], is_wanted)
+        self.held.find(server.0, most, |request| self.taken.has(request), is_wanted)
     }
 
     /// The request is given; tells each server that could have served it, with its degree before.
     fn take(&mut self, request: u32, mut tell: impl FnMut(ServerId, u32)) {
-        self.is_taken[request as usize] = true;
+        self.taken.insert(request);
         for &server in self.batch.replicas().of(request as usize) {
             let degree = &mut self.degrees[server.index()];
             tell(server, *degree);
@@ -185,14 +186,14 @@ impl Wishes {
     }
 
     /// The oldest pending request of a server whose client is free.
-    fn oldest(&mut self, server: ServerId, clients: &FreeClients<'_>, is_taken: &[bool]) -> Option<u32> {
+    fn oldest(&mut self, server: ServerId, clients: &FreeClients<'_>, taken: &Bits) -> Option<u32> {
         let start = if server.0 == 0 { 0 } else { self.ends[server.index() - 1] };
         let Self { requests, cells, .. } = self;
         let own = &mut cells[start as usize..self.ends[server.index()] as usize];
         let mut oldest: Option<u32> = None;
         let mut look = |cell: &mut Cell| {
             let of_cell = &requests.flat()[cell.first as usize..cell.end as usize];
-            let pending = of_cell.iter().position(|&request| !is_taken[request as usize]);
+            let pending = of_cell.iter().position(|&request| !taken.has(request));
             cell.first += pending.unwrap_or(of_cell.len()) as u32;
             let head = pending.map(|k| of_cell[k]);
             oldest = oldest.into_iter().chain(head).min();

@@ -7,6 +7,7 @@
 //! oldest, or as an option ([`Pick::FewestReplicas`], `equi-fewest`) those with the fewest servers left in this round. Shares
 //! are in blocks, and a request that does not fit in the rest of a share waits, unless the share is still whole.
 
+use crate::graph::bits::Bits;
 use crate::graph::heap::Heap;
 use crate::graph::holdings::Holdings;
 use crate::model::{Batch, Choice, ServerId};
@@ -51,11 +52,14 @@ struct Equi<'a> {
     /// The first place in each server's list that may be pending.
     first: Vec<u32>,
     servers: Vec<ServerId>,
-    is_given: Vec<bool>,
+    given: Bits,
     /// Blocks that are not given yet.
     pending: u64,
     /// How much of that each server could serve.
     could_serve: Vec<u64>,
+    /// The servers that could serve more before the last share was given, and whether each is one of them.
+    changed: Vec<u32>,
+    is_changed: Vec<bool>,
 }
 
 impl<'a> Equi<'a> {
@@ -65,16 +69,19 @@ impl<'a> Equi<'a> {
         for (i, set) in batch.replicas().iter().enumerate() {
             set.iter().for_each(|server| could_serve[server.index()] += batch.blocks(i));
         }
-        let n = batch.n_requests();
+        let mut given = Bits::none(batch.n_requests());
+        // What is empty is nobody's load and stays with its first replica.
+        (0..batch.n_requests()).filter(|&i| batch.blocks(i) == 0).for_each(|i| given.insert(i as u32));
         Self {
             batch,
             first: (0..batch.n_servers() as u32).map(|s| holdings.range(ServerId(s)).start as u32).collect(),
             holdings,
             servers: batch.replicas().iter().map(|set| set[0]).collect(),
-            // What is empty is nobody's load and stays with its first replica.
-            is_given: (0..n).map(|i| batch.blocks(i) == 0).collect(),
+            given,
             pending: batch.total_blocks(),
             could_serve,
+            changed: Vec::new(),
+            is_changed: vec![false; batch.n_servers()],
         }
     }
 
@@ -87,32 +94,38 @@ impl<'a> Equi<'a> {
         };
         let mut n_left = match pick {
             Pick::Oldest => Vec::new(),
-            Pick::FewestReplicas => self.batch.replicas().iter().map(|set| set.len() as u32).collect(),
+            // More than that is many.
+            Pick::FewestReplicas => {
+                self.batch.replicas().iter().map(|set| set.len().min(255) as u8).collect()
+            }
         };
         while let Some((could_serve, server)) = waiting.pop() {
             if could_serve == 0 {
                 continue;
             }
             match pick {
-                Pick::Oldest => self.give_oldest(ServerId(server), share, &mut waiting),
-                Pick::FewestReplicas => {
-                    self.give_fewest(ServerId(server), share, &mut waiting, &mut n_left);
-                }
+                Pick::Oldest => self.give_oldest(ServerId(server), share),
+                Pick::FewestReplicas => self.give_fewest(ServerId(server), share, &mut n_left),
+            }
+            // All at once: the heap would move at every request otherwise.
+            for server in self.changed.drain(..) {
+                self.is_changed[server as usize] = false;
+                waiting.lower(server, self.could_serve[server as usize]);
             }
         }
     }
 
-    fn give_oldest(&mut self, server: ServerId, share: u64, waiting: &mut Heap) {
+    fn give_oldest(&mut self, server: ServerId, share: u64) {
         let end = self.holdings.range(server).end as u32;
         let (mut at, mut given) = (self.first[server.index()], 0);
         while at < end && given < share {
             let request = self.holdings.flat()[at as usize];
-            if !self.is_given[request as usize] {
+            if !self.given.has(request) {
                 let blocks = self.batch.blocks(request as usize);
                 if given > 0 && blocks > share - given {
                     break;
                 }
-                self.give(request, server, waiting);
+                self.give(request, server);
                 given += blocks;
             }
             at += 1;
@@ -120,31 +133,33 @@ impl<'a> Equi<'a> {
         self.first[server.index()] = at;
     }
 
-    fn give_fewest(&mut self, server: ServerId, share: u64, waiting: &mut Heap, n_left: &mut [u32]) {
+    fn give_fewest(&mut self, server: ServerId, share: u64, n_left: &mut [u8]) {
         let own = self.holdings.of(server).iter().copied();
-        let mut pending: Vec<u32> = own.filter(|&request| !self.is_given[request as usize]).collect();
-        pending.sort_by_key(|&request| n_left[request as usize]);
+        let mut pending: Vec<u32> = own.filter(|&request| !self.given.has(request)).collect();
+        pending.sort_by_cached_key(|&request| n_left[request as usize]);
         let mut given = 0;
         for request in pending {
             let blocks = self.batch.blocks(request as usize);
             if given < share && (given == 0 || blocks <= share - given) {
-                self.give(request, server, waiting);
+                self.give(request, server);
                 given += blocks;
             } else {
                 given = share;
-                n_left[request as usize] -= 1;
+                n_left[request as usize] = n_left[request as usize].saturating_sub(1);
             }
         }
     }
 
-    fn give(&mut self, request: u32, server: ServerId, waiting: &mut Heap) {
-        self.is_given[request as usize] = true;
+    fn give(&mut self, request: u32, server: ServerId) {
+        self.given.insert(request);
         self.servers[request as usize] = server;
         let blocks = self.batch.blocks(request as usize);
         self.pending -= blocks;
         for replica in self.batch.replicas().of(request as usize) {
             self.could_serve[replica.index()] -= blocks;
-            waiting.lower(replica.0, self.could_serve[replica.index()]);
+            if !std::mem::replace(&mut self.is_changed[replica.index()], true) {
+                self.changed.push(replica.0);
+            }
         }
     }
 }

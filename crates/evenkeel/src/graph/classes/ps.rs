@@ -9,19 +9,24 @@
 
 use super::Edge;
 use crate::draw::Draw;
+use crate::graph::bits::Bits;
 
 const NONE: u32 = u32::MAX;
 
 /// The class of each edge, drawn by lot.
 pub(crate) fn ps(edges: &[Edge], n_clients: usize, n_servers: usize, draw: &mut dyn Draw) -> Vec<u32> {
-    let client = |edge: u32| edges[edge as usize].client;
-    let server = |edge: u32| edges[edge as usize].server;
+    // Numbered by client, so that what belongs together lies together.
+    let mut order: Vec<u32> = (0..edges.len() as u32).collect();
+    order.sort_by_cached_key(|&edge| edges[edge as usize].client);
+    let clients: Vec<u32> = order.iter().map(|&edge| edges[edge as usize].client).collect();
+    let servers: Vec<u32> = order.iter().map(|&edge| edges[edge as usize].server).collect();
+    let (client, server) = (|edge: u32| clients[edge as usize], |edge: u32| servers[edge as usize]);
     let mut by_client: Vec<u32> = (0..edges.len() as u32).collect();
     let mut by_server = by_client.clone();
-    by_client.sort_by_key(|&edge| client(edge));
-    by_server.sort_by_key(|&edge| server(edge));
+    by_server.sort_by_cached_key(|&edge| server(edge));
     let few = (n_clients + n_servers).next_power_of_two().ilog2();
-    let mut classes = vec![NONE; edges.len()];
+    let mut classes = vec![0; edges.len()];
+    let mut coloured = Bits::none(edges.len());
     let mut n_classes = 0;
     let mut tentative = vec![0; edges.len()];
     loop {
@@ -55,6 +60,7 @@ pub(crate) fn ps(edges: &[Edge], n_clients: usize, n_servers: usize, draw: &mut 
                 lot.n_edges = 0;
                 if lot.kept == edge {
                     classes[edge as usize] = colour;
+                    coloured.insert(edge);
                     is_used[colour as usize] = true;
                 }
             }
@@ -65,13 +71,11 @@ pub(crate) fn ps(edges: &[Edge], n_clients: usize, n_servers: usize, draw: &mut 
             *name = n_classes;
             n_classes += 1;
         }
-        for &edge in &by_client {
-            if classes[edge as usize] != NONE {
-                classes[edge as usize] = names[classes[edge as usize] as usize];
-            }
+        for &edge in by_client.iter().filter(|&&edge| coloured.has(edge)) {
+            classes[edge as usize] = names[classes[edge as usize] as usize];
         }
-        by_client.retain(|&edge| classes[edge as usize] == NONE);
-        by_server.retain(|&edge| classes[edge as usize] == NONE);
+        by_client.retain(|&edge| !coloured.has(edge));
+        by_server.retain(|&edge| !coloured.has(edge));
     }
     // Edges have less than 2 · 33 colours to choose from.
     let (mut used_by_client, mut used_by_server) = (vec![0_u128; n_clients], vec![0_u128; n_servers]);
@@ -83,7 +87,9 @@ pub(crate) fn ps(edges: &[Edge], n_clients: usize, n_servers: usize, draw: &mut 
         *of_server |= 1 << colour;
         classes[edge as usize] = n_classes + colour;
     }
-    classes
+    let mut by_edge = vec![0; edges.len()];
+    order.iter().zip(classes).for_each(|(&edge, class)| by_edge[edge as usize] = class);
+    by_edge
 }
 
 /// The edges of one tentative colour at a server.

@@ -1,0 +1,22 @@
+//! A set of numbers, a bit each: small enough to stay in the cache where a byte each would not.
+
+/// Which numbers below some bound are in.
+#[derive(Debug)]
+pub(crate) struct Bits(Vec<u64>);
+
+impl Bits {
+    /// None of so many.
+    pub(crate) fn none(n: usize) -> Self {
+        Self(vec![0; n.div_ceil(64)])
+    }
+
+    #[inline]
+    pub(crate) fn has(&self, number: u32) -> bool {
+        self.0[number as usize / 64] >> (number % 64) & 1 == 1
+    }
+
+    #[inline]
+    pub(crate) fn insert(&mut self, number: u32) {
+        self.0[number as usize / 64] |= 1 << (number % 64);
+    }
+}
