@@ -5,6 +5,7 @@
 use evenkeel::check::{self, Subject};
 use evenkeel::model::{Client, Cluster, Server};
 use evenkeel::order::colour::order;
+use evenkeel::policy::{Ask, Kind, Ordered, POLICIES};
 use evenkeel::select::{Goal, optimal};
 use evenkeel_cli::formats::{Declared, Input, read_batch_csv, read_servers};
 
@@ -41,4 +42,24 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         }
     }
     evenkeel::explain::explain(&batch, &cluster, Goal::Length);
+    let ask = Ask::default();
+    for policy in &POLICIES {
+        let (choice, ordered) = match policy.kind {
+            Kind::Select(select) => {
+                let (choice, _) = select(&batch, &cluster, &ask);
+                let schedule = order(&batch, &cluster, &choice);
+                (choice, Ordered { schedule, ..Ordered::default() })
+            }
+            Kind::Order(order) => {
+                let (choice, _) = optimal::select(&batch, &cluster, ask.goal);
+                let ordered = order(&batch, &cluster, &choice, &ask);
+                (choice, ordered)
+            }
+            Kind::Plan(plan) => plan(&batch, &cluster, &ask),
+            Kind::Queue(_) => continue,
+        };
+        let measures =
+            check::plan(&batch, &cluster, &ordered.schedule.transfers, true).expect("a valid plan");
+        assert_eq!(measures.max_load, choice.last_done(&batch, &cluster), "{}", policy.name);
+    }
 });

@@ -36,6 +36,12 @@ pub(crate) fn short(n: Fixed) -> String {
     }
 }
 
+/// A mean with one decimal: 1,234.6.
+pub(crate) fn mean(n: f64) -> String {
+    let tenths = (n * 10.0).round() as u64;
+    format!("{}.{}", count(tenths / 10), tenths % 10)
+}
+
 /// A number and what it counts, in the plural where needed: 1 server, 2 servers.
 pub(crate) fn counted(n: u64, what: &str) -> String {
     let plural = if n == 1 { "" } else { "s" };
@@ -103,6 +109,7 @@ mod tests {
         let figures = [1_234_567_000_000_u128, 1_000_000_000, 999_999_999, 1_500_000_000];
         let figures = figures.map(|nanos| short(Fixed::from_nanos(nanos).unwrap()));
         assert_eq!(figures, ["1,234.57", "1", "1", "1.50"]);
+        assert_eq!([0.0, 0.05, 9.99, 1868.34].map(mean), ["0.0", "0.1", "10.0", "1,868.3"]);
         assert_eq!(counted(1, "server"), "1 server");
         assert_eq!(counted(2000, "server"), "2,000 servers");
     }

@@ -16,7 +16,7 @@ use crate::cli::CompareArgs;
 use crate::formats::{self, Bottleneck, Figure, Input};
 use crate::html::{self, Area, Bar};
 use crate::output::{Target, print};
-use crate::text::{bar, count, counted, figure, short, table};
+use crate::text::{bar, count, counted, figure, mean, short, table};
 
 /// Everything, for machines.
 #[derive(Serialize)]
@@ -162,8 +162,8 @@ impl Comparison {
             short(row.length.0),
             format!("{:.3} x", row.ratio),
             short(row.max_load.0),
-            format!("{:.1}", row.mean_load),
-            format!("{:.1}", row.mean_response),
+            mean(row.mean_load),
+            mean(row.mean_response),
             or_none(row.rounds.map(u64::from)),
             or_none(row.messages),
             format!("{:.3}", row.seconds),

@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod collective;
+mod compare;
 mod documents;
 mod explain;
 mod interrupted;
