@@ -3,7 +3,7 @@
 use crate::run::{Result, require_cargo_tool, require_program, run_with};
 
 /// A target for each reader, and one that plans whatever can be read.
-const TARGETS: [(&str, &str); 7] = [
+const TARGETS: [(&str, &str); 8] = [
     ("batch_csv", "client,bytes,replicas\nc0,1,s0|s1\n"),
     (
         "batch_json",
@@ -13,6 +13,7 @@ const TARGETS: [(&str, &str); 7] = [
     ("clients", "client,slots,host\nc0,1,h\n"),
     ("plan", "request,client,server,start,blocks\n0,c0,s0,0,1\n1,c1,s1,0,3\n2,c0,s0,0,0\n"),
     ("summary", SUMMARY),
+    ("queue_csv", "app,server,read,shuffle\na0,s0,1,0.5\na1,s0,2,0\na0,s1,0,3\n"),
     (
         "pipeline",
         "-\n\nserver,speed,slots,backlog\ns0,0.5,2,3\ns1,3,1,0\ns2,1,1,9\n\nclient,bytes,replicas\nc0,1,s0|s1\nc0,2,s1\nc1,3,s0|s1|s2\n",

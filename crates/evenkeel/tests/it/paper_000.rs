@@ -2,11 +2,11 @@
 
 use evenkeel::bid::{self, Rules, rounds::Bidding};
 use evenkeel::check::{self, Fault, Measures, Subject};
-use evenkeel::draw::Ties;
+use evenkeel::draw::{Seeded, Ties};
 use evenkeel::model::{Batch, Choice, Cluster, Grant, ServerId, Transfer};
 use evenkeel::order::colour::order;
-use evenkeel::order::lddf_slots;
 use evenkeel::order::rounds::Rounds;
+use evenkeel::order::{hdf, lddf_slots, ps};
 use evenkeel::select::{Goal, optimal};
 use evenkeel::workload::{Clients, Law, Sizes, Workload};
 
@@ -113,6 +113,21 @@ fn as_rounds(batch: &Batch, grants: &[Grant]) -> Rounds {
     rounds
 }
 
+/// A uniform batch with two copies, requests of one block and clients drawn by lot.
+fn uniform(n_requests: u32, n_clients: u32, n_servers: u32, seed: u64) -> Batch {
+    let workload = Workload {
+        n_requests,
+        n_clients,
+        n_servers,
+        copies: 2,
+        law: Law::Uniform,
+        sizes: Sizes::Fixed(1),
+        clients: Clients::Drawn,
+        seed,
+    };
+    workload.generate().expect("a batch")
+}
+
 /// Paper 000 §3, Fig. 3 leaves ties open (golden G-000.4): with the lowest id all four clients run to the same server, and
 /// the rounds are twice the optimum; going through the lists without waiting takes two slots.
 #[test]
@@ -155,17 +170,7 @@ fn g_000_6() {
 /// every round grants at least one and none is granted twice. With `passes` a round ends no request later.
 #[test]
 fn every_relative_of_hdlwf_grants_each_request_once() {
-    let workload = Workload {
-        n_requests: 500,
-        n_clients: 16,
-        n_servers: 8,
-        copies: 2,
-        law: Law::Uniform,
-        sizes: Sizes::Fixed(1),
-        clients: Clients::Drawn,
-        seed: 3,
-    };
-    let batch = workload.generate().unwrap();
+    let batch = uniform(500, 16, 8, 3);
     let hdlwf = Rules::hdlwf(Ties::Hashed(3), 3);
     let all = [
         hdlwf,
@@ -198,17 +203,7 @@ fn hdlwf_is_near_the_optimum_under_heavy_traffic() {
     for per_server in [32, 64] {
         let (mut sum, mut worst, mut sum_rebid) = (0.0, 0.0_f64, 0.0);
         for seed in 0..SEEDS {
-            let workload = Workload {
-                n_requests: 64 * per_server,
-                n_clients: 256,
-                n_servers: 64,
-                copies: 2,
-                law: Law::Uniform,
-                sizes: Sizes::Fixed(1),
-                clients: Clients::Drawn,
-                seed,
-            };
-            let batch = workload.generate().unwrap();
+            let batch = uniform(64 * per_server, 256, 64, seed);
             let cluster = Cluster::equal(&batch);
             let optimum = optimal::bound(&batch, &cluster, Goal::Length).value;
             let length =
@@ -225,4 +220,77 @@ fn hdlwf_is_near_the_optimum_under_heavy_traffic() {
         assert!(mean <= 1.15 && worst <= 1.20, "{per_server}: mean {mean}, worst {worst}");
         assert!(mean_rebid < mean, "{per_server}: {mean_rebid} with re-bidding, {mean} without");
     }
+}
+
+/// The largest number of transfers of a client or server.
+fn largest_degree(batch: &Batch, choice: &Choice) -> u64 {
+    let mut of_clients = vec![0; batch.n_clients()];
+    batch.client_of().iter().for_each(|client| of_clients[client.index()] += 1);
+    of_clients.into_iter().chain(choice.loads(batch)).max().unwrap_or(0)
+}
+
+/// Paper 000 §4.1: HDLWF is shorter than Random, whatever the load.
+#[test]
+fn hdlwf_beats_random() {
+    for per_server in [8, 16, 32, 64] {
+        let (mut hdlwf, mut random) = (0, 0);
+        for seed in 0..20 {
+            let batch = uniform(32 * per_server, 256, 32, seed);
+            let n_rounds = |rules| u64::from(as_rounds(&batch, &bidding(&batch, rules).grants).n_rounds);
+            hdlwf += n_rounds(Rules::hdlwf(Ties::Hashed(seed), seed));
+            random += n_rounds(Rules::random_bid(seed));
+        }
+        assert!(hdlwf < random, "{per_server} requests a server: {hdlwf} and {random} rounds");
+    }
+}
+
+/// Paper 000 §5.1: HDF and HCDF take at most (not exactly) 2d − 1 slots for the largest degree d, and with at most k transfers
+/// at once ⌊m/k⌋ + 2d − 1.
+#[test]
+fn greedy_matchings_keep_to_their_bounds() {
+    for seed in 0..20 {
+        let batch = uniform(400, 12, 10, seed);
+        let (choice, _) = optimal::select(&batch, &Cluster::equal(&batch), Goal::Length);
+        let d = largest_degree(&batch, &choice);
+        for limit in [None, Some(1), Some(3), Some(8)] {
+            let equal = Cluster::equal(&batch);
+            let cluster = Cluster::new(&batch, equal.servers().to_vec(), equal.clients().to_vec(), limit);
+            let cluster = cluster.unwrap();
+            let most = 2 * d - 1 + limit.map_or(0, |k| 400 / k);
+            for grants in [hdf::hdf(&batch, &cluster, &choice), hdf::hcdf(&batch, &cluster, &choice)] {
+                let rounds = Rounds::new(&batch, &cluster, &grants);
+                check::plan(&batch, &cluster, &rounds.schedule.transfers, true).unwrap();
+                assert!(u64::from(rounds.n_rounds) <= most, "{} of at most {most}", rounds.n_rounds);
+            }
+        }
+    }
+}
+
+/// Paper 000 §5.2, Panconesi and Srinivasan: about 1.6 times the largest degree where all servers are full, and a few more.
+#[test]
+fn drawn_slots_take_about_1_6_times_the_degree() {
+    for seed in 0..5 {
+        let batch = uniform(20_000, 40, 40, seed);
+        let cluster = Cluster::equal(&batch);
+        let (choice, _) = optimal::select(&batch, &cluster, Goal::Length);
+        let grants = ps::order(&batch, &cluster, &choice, &mut Seeded::new(seed));
+        let ratio = as_rounds(&batch, &grants).schedule.length.over(largest_degree(&batch, &choice).into());
+        assert!((1.3..1.75).contains(&ratio), "{ratio}");
+    }
+}
+
+/// Paper 000 §5.2, Durand et al.: a client that is rejected and may bid again in the same slot makes the schedule shorter,
+/// with every pass; one pass is HDF.
+#[test]
+fn more_passes_make_it_shorter() {
+    let lengths = [1, 2, 4].map(|passes| {
+        let n_rounds = |seed| {
+            let batch = uniform(2048, 64, 64, seed);
+            let grants = bidding(&batch, Rules::mpasses(passes, seed)).grants;
+            u64::from(as_rounds(&batch, &grants).n_rounds)
+        };
+        (0..20).map(n_rounds).sum::<u64>()
+    });
+    assert!(lengths.is_sorted_by(|a, b| a > b), "{lengths:?}");
+    assert_eq!(Rules::mpasses(1, 7), Rules::hdf_dist(7));
 }
