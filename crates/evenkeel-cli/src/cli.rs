@@ -143,7 +143,7 @@ pub struct PolicyArgs {
     #[allow(missing_docs)]
     pub order: Option<String>,
     /// Only choose replicas, do not order the transfers
-    #[arg(long)]
+    #[arg(long, conflicts_with = "order")]
     pub no_order: bool,
     /// Never split a request between servers; then the best choice is a heuristic, whose gap is told
     #[arg(long)]

@@ -88,6 +88,14 @@ impl Task {
         let mut task = Self::named(&args.policy, args.order.as_deref(), ask(goal, &args.tuning))?;
         task.whole = args.whole;
         if args.no_order {
+            if args.policy != "colour"
+                && policy::find(&args.policy).is_some_and(|p| matches!(p.kind, Kind::Order(_)))
+            {
+                bail!(
+                    "policy {} is an order; leave out --no-order, or name a policy that chooses",
+                    args.policy
+                );
+            }
             task.order = Order::None;
         }
         Ok(task)
@@ -218,6 +226,16 @@ fn of_load(cluster: &Cluster, load: Figure) -> String {
 
 fn is_in_slots(cluster: &Cluster) -> bool {
     cluster.common_speed() == Some(Speed::ONE)
+}
+
+/// How many times the bound something took, as printed: a plan that was checked is not better than what is proved, nor worse
+/// for having been rounded.
+fn ratio(achieved: Ratio, bound: Ratio) -> f64 {
+    let (achieved, bound) = (Figure::from(achieved), Figure::from(bound));
+    if achieved.is_about(bound, achieved) {
+        return 1.0;
+    }
+    Ratio::from(achieved.0).over(bound.0.into()).max(1.0)
 }
 
 /// The bottleneck in words.

@@ -106,8 +106,11 @@ fn for_people(summary: &Summary, cluster: &Cluster) -> String {
         ("clients", count(summary.clients)),
         ("servers", count(summary.servers)),
         ("policy", summary.policy.clone()),
-        (what, value),
     ];
+    // An order of one's own, or the usual one, need not be told.
+    let order = summary.order.clone().filter(|order| *order != summary.policy && order != "colour");
+    rows.extend(order.map(|order| ("order", order)));
+    rows.push((what, value));
     if subject == Subject::Length {
         rows.push(("max load", of_load(cluster, summary.max_load)));
     }

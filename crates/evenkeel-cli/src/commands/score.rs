@@ -4,11 +4,10 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 use evenkeel::check;
-use evenkeel::model::Ratio;
 use serde::Serialize;
 
 use super::check::invalid_as_json;
-use super::{Outcome, Task, in_words, verified};
+use super::{Outcome, Task, in_words, ratio, verified};
 use crate::cli::ScoreArgs;
 use crate::formats::{self, Bottleneck, Figure, Input, Source};
 use crate::output::print;
@@ -60,8 +59,7 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
     let forced = verified(batch, cluster, &mut bound, task.subject())?;
     let bottleneck = Bottleneck::new(batch, cluster, &bound.proof, forced);
     let achieved = if ordered { measures.length } else { measures.max_load };
-    // As printed: a plan that was checked is not better than what is proved.
-    let score = Ratio::from(achieved.rounded()).over(bound.value.rounded().into()).max(1.0);
+    let score = ratio(achieved, bound.value);
     if args.json {
         let object = Object {
             format: 1,

@@ -38,13 +38,16 @@ pub(super) fn slots(text: &str) -> Result<u32, String> {
 
 /// A decimal number of at most nine decimals, from 0 on.
 pub(crate) fn decimal(text: &str, what: &str) -> Result<Fixed, String> {
-    let Some((whole_part, decimals)) = text.split_once('.') else {
+    if text.is_empty() {
         return whole(text, what).map(Fixed::from);
-    };
+    }
+    let (whole_part, decimals) = text.split_once('.').unwrap_or((text, "0"));
     let all_digits = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
     if !all_digits(whole_part) || !all_digits(decimals) || decimals.len() > 9 {
         let text = shown(text);
-        return Err(format!("the {what} `{text}` is not a number from 0 on with at most 9 decimals"));
+        return Err(format!(
+            "the {what} `{text}` is not a number from 0 on with at most 9 decimals, such as 1 or 0.25"
+        ));
     }
     let whole = u128::from(whole(whole_part, what)?);
     let nanos: u128 = format!("{decimals:0<9}").parse().map_err(|_| format!("the {what} is not a number"))?;

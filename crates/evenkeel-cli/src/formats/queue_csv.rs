@@ -1,5 +1,5 @@
 //! What waits at servers as CSV, `app,server,read,shuffle`, one row a request; and in which order it is
-//! served, as CSV: `server,position,app`.
+//! served, as CSV: `server,position,app`, with `request` if that is not clear.
 
 use std::io::{self, BufRead, Write};
 
@@ -73,14 +73,23 @@ fn nanos<R: BufRead>(table: &Table<R>, column: usize, what: &str) -> Result<u64,
     })
 }
 
-/// Writes the order of each server.
+/// Writes the order of each server. Where an application has several requests at one server, a further column tells which
+/// row of the queue is meant.
 pub fn write_orders(input: &QueueInput, orders: &Orders, mut out: impl Write) -> io::Result<()> {
     let apps: Vec<String> = input.apps.iter().map(quoted).collect();
-    writeln!(out, "server,position,app")?;
+    let app_of = |row: u32| input.collective.requests()[row as usize].app;
+    let mut last_server = vec![None; apps.len()];
+    let is_ambiguous = (0..).zip(orders.iter()).any(|(server, queue): (u32, &[u32])| {
+        queue.iter().any(|&row| last_server[app_of(row).index()].replace(server) == Some(server))
+    });
+    writeln!(out, "server,position,app{}", if is_ambiguous { ",request" } else { "" })?;
     for (server, queue) in input.servers.iter().map(quoted).zip(orders.iter()) {
         for (position, &row) in queue.iter().enumerate() {
-            let app = input.collective.requests()[row as usize].app;
-            writeln!(out, "{server},{position},{}", apps[app.index()])?;
+            write!(out, "{server},{position},{}", apps[app_of(row).index()])?;
+            match is_ambiguous {
+                true => writeln!(out, ",{row}")?,
+                false => writeln!(out)?,
+            }
         }
     }
     Ok(())

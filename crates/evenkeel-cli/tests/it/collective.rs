@@ -126,7 +126,7 @@ fn wrong_queues() {
         ("a,,1,1", &["name `` of a server is empty"]),
         ("a,s,,1", &["read time is missing"]),
         ("a,s,1,", &["shuffle time is missing"]),
-        ("a,s,-1,1", &["read time -1 is negative"]),
+        ("a,s,-1,1", &["`-1` is not a number from 0 on"]),
         ("a,s,1,-0.5", &["shuffle time `-0.5`", "from 0 on"]),
         ("a,s,NaN,1", &["read time `NaN`", "not a number"]),
         ("a,s,inf,1", &["read time `inf`", "not a number"]),
@@ -158,4 +158,12 @@ fn wrong_usage() {
         assert_eq!(evenkeel(&args, folder.path()).status.code(), Some(2), "{args:?}");
     }
     assert_eq!(fs::read_to_string(folder.path().join("queue")).unwrap(), QUEUE);
+}
+
+/// Where an application has several requests at one server, the order says which is meant.
+#[test]
+fn the_order_is_never_ambiguous() {
+    let folder = folder_with(&[("queue", "app,server,read,shuffle\na,s,1,0\nb,s,1,5\na,s,10,10\n")]);
+    let order = printed(&["collective", "queue", "--out", "-"], folder.path());
+    assert_eq!(order, "server,position,app,request\ns,0,a,2\ns,1,b,1\ns,2,a,0\n");
 }

@@ -3,7 +3,7 @@
 //! Requests arrive, wait at the server that was chosen for them, are started by it one by one, and are done. A scheduling
 //! point takes some of those that wait back and selects for them together with what has arrived since; the blocks that
 //! stay at a server, waiting or in service, are its backlog. AEQUI (paper 001 §3.2) is [`TakeBack::Overload`] with
-//! [`aequi::fill`](super::aequi::fill); planning all that has not started anew is [`TakeBack::Everything`] with any other
+//! [`aequi::fill`]; planning all that has not started anew is [`TakeBack::Everything`] with any other
 //! selection. What is in service never moves.
 
 use std::collections::VecDeque;
