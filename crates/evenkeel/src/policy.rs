@@ -80,6 +80,8 @@ pub enum Kind {
 pub struct Policy {
     /// The name it is asked for by.
     pub name: &'static str,
+    /// The room it lives in, which is the question it answers.
+    pub room: &'static str,
     /// Another name for it.
     pub alias: Option<&'static str>,
     /// Where it comes from.
@@ -94,6 +96,7 @@ pub struct Policy {
 pub static POLICIES: [Policy; 28] = [
     Policy {
         name: "optimal",
+        room: "select",
         alias: Some("ap"),
         source: "AP of Wu and Liu, paper 000 §1",
         summary: "the choice that no other beats, with its proof; splits requests where that helps",
@@ -104,6 +107,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "first",
+        room: "select",
         alias: None,
         source: "common practice",
         summary: "the first copy listed",
@@ -111,20 +115,23 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "nearest",
+        room: "select",
         alias: None,
-        source: "common practice, baseline of papers 003 and 004",
+        source: "common practice, paper 003's HDFS",
         summary: "the copy on the client's host, else in its rack; hosts are in the files of servers and clients",
         kind: Kind::Select(|batch, cluster, ask| (select::nearest::select(batch, cluster, ask.ties), None)),
     },
     Policy {
         name: "random",
+        room: "select",
         alias: None,
-        source: "Random of paper 000 §4, RIORS of paper 001",
+        source: "RIORS of paper 001 §3.5",
         summary: "a copy drawn uniformly for each request",
         kind: Kind::Select(|batch, _, ask| (select::random::select(batch, &mut ask.draw()), None)),
     },
     Policy {
         name: "lddf",
+        room: "select",
         alias: None,
         source: "Chen and Majumdar, paper 001 §3.3",
         summary: "servers take requests in turn, those that could serve the fewest first",
@@ -132,6 +139,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "hddf",
+        room: "select",
         alias: None,
         source: "Chen and Majumdar, paper 001 §3.4",
         summary: "servers take requests in turn, those that could serve the most first",
@@ -139,6 +147,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "equi",
+        room: "select",
         alias: None,
         source: "paper 001 §3.1",
         summary: "an equal share for every server, its oldest requests",
@@ -146,6 +155,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "equi-fewest",
+        room: "select",
         alias: None,
         source: "paper 001 §3.1, our choice of requests",
         summary: "an equal share for every server, the requests that the fewest others could take",
@@ -155,6 +165,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "aequi",
+        room: "select",
         alias: None,
         source: "paper 001 §3.2",
         summary: "every server is filled up to the average, what it has to do already included",
@@ -162,6 +173,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "hdlwf",
+        room: "bid",
         alias: None,
         source: "paper 000 §3",
         summary: "clients bid at the lightest server they know, servers grant the client with most to do",
@@ -169,6 +181,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "hdlwf-rebid",
+        room: "bid",
         alias: None,
         source: "paper 000 §6, future work",
         summary: "hdlwf, where who is rejected bids again in the same round, --passes times",
@@ -178,6 +191,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "hdlwf-multi",
+        room: "bid",
         alias: None,
         source: "paper 000 §6, future work",
         summary: "hdlwf, where clients bid at several servers at once, --bids of them",
@@ -187,6 +201,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "random-bid",
+        room: "bid",
         alias: None,
         source: "Random of paper 000 §4",
         summary: "clients bid for requests and servers grant bids drawn by lot",
@@ -194,6 +209,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "hdf-dist",
+        room: "bid",
         alias: None,
         source: "Durand et al., paper 000 §5.2",
         summary: "clients bid by lot, servers grant the client with most to do",
@@ -201,6 +217,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "mpasses",
+        room: "bid",
         alias: None,
         source: "Durand et al., paper 000 §5.2",
         summary: "hdf-dist, where who is rejected bids again in the same round, --passes times",
@@ -208,6 +225,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "lddf-slots",
+        room: "order",
         alias: None,
         source: "Chen and Majumdar, paper 000 §5.1",
         summary: "slot by slot, servers take a request of a free client, those that could serve the fewest first",
@@ -217,6 +235,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "hddf-slots",
+        room: "order",
         alias: None,
         source: "Chen and Majumdar, paper 000 §5.1",
         summary: "slot by slot, servers take a request of a free client, those that could serve the most first",
@@ -226,6 +245,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "colour",
+        room: "order",
         alias: None,
         source: "paper 000 §2.1",
         summary: "the shortest order (with backlogs or different speeds: nearly), by edge colouring or open shop",
@@ -236,6 +256,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "hdf",
+        room: "order",
         alias: None,
         source: "Jain et al., paper 000 §5.1",
         summary: "slot by slot, transfers of the busiest client or server first",
@@ -245,6 +266,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "hcdf",
+        room: "order",
         alias: None,
         source: "Jain et al., paper 000 §5.1",
         summary: "slot by slot, transfers of the busiest client and server together first",
@@ -254,6 +276,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "ps",
+        room: "order",
         alias: None,
         source: "Panconesi and Srinivasan, paper 000 §5.2",
         summary: "clients draw slots for their transfers, servers keep one for each slot, the rest draws again",
@@ -264,6 +287,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "nio",
+        room: "queue",
         alias: None,
         source: "paper 002 §VI.A",
         summary: "as requests arrive",
@@ -275,6 +299,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "sio",
+        room: "queue",
         alias: None,
         source: "server-io of Song et al., paper 002 §IV",
         summary: "one application after the other, the same on every server",
@@ -286,6 +311,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "hio",
+        room: "queue",
         alias: None,
         source: "paper 002 §III.C, as its text has it",
         summary: "slowest shuffle first, neighbours exchanged where one can wait; may be worse than sio",
@@ -297,6 +323,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "hio-listing",
+        room: "queue",
         alias: None,
         source: "paper 002 §III.C, as its Algorithm 1 has it",
         summary: "the same with the exchanges as printed; for comparison",
@@ -308,6 +335,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "hio-guarded",
+        room: "queue",
         alias: None,
         source: "after paper 002 §III.C",
         summary: "the same, exchanging only with one that can wait less",
@@ -319,6 +347,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "hio-edd",
+        room: "queue",
         alias: None,
         source: "after paper 002",
         summary: "earliest due date; no application is ever later than under sio",
@@ -330,6 +359,7 @@ pub static POLICIES: [Policy; 28] = [
     },
     Policy {
         name: "hio-edd-local",
+        room: "queue",
         alias: None,
         source: "after paper 002",
         summary: "earliest due date, from what one server knows",

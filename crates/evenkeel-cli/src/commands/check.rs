@@ -108,10 +108,14 @@ fn check_summary(
         return Err("the requests or blocks of the bottleneck are not as the summary says".to_owned());
     }
     same("lower bound", summary.lower_bound, forced.proved.into())?;
-    let orders =
-        |name: &str| policy::find(name).is_some_and(|p| matches!(p.kind, Kind::Order(_) | Kind::Plan(_)));
-    let has_order = summary.order.as_deref().is_some_and(orders);
-    if policy::find(&summary.policy).is_none() || has_order != summary.length.is_some() {
+    let kind = |name: &str| policy::find(name).map(|policy| policy.kind);
+    let chooses = matches!(kind(&summary.policy), Some(Kind::Select(_) | Kind::Plan(_)));
+    let has_order = summary.order.as_deref().is_some_and(|order| match kind(order) {
+        Some(Kind::Order(_)) => true,
+        Some(Kind::Plan(_)) => order == summary.policy,
+        _ => false,
+    });
+    if !chooses || has_order != summary.length.is_some() {
         return Err("the summary names a policy or an order that there is not".to_owned());
     }
     let achieved = summary.length.unwrap_or(summary.max_load);

@@ -28,6 +28,9 @@ struct Comparison {
     lower_bound: Figure,
     bottleneck: Bottleneck,
     policies: Vec<Row>,
+    /// Policies that would exchange too many messages.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<&'static str>,
 }
 
 /// One policy's plan in figures.
@@ -53,13 +56,18 @@ struct Row {
 }
 
 pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
-    let names = names(&args.policy)?;
+    let mut names = names(&args.policy)?;
     let inputs = args.input.paths();
     let out = args.html.as_deref().map(|path| Target::new(path, &inputs)).transpose()?;
     let input = formats::read_input(&args.input)?;
     let Input { batch, cluster } = &input;
     let mut bound = optimal::bound(batch, cluster, Goal::Length);
     let forced = verified(batch, cluster, &mut bound, Subject::Length)?;
+    let mut left_out = Vec::new();
+    if args.policy.is_empty() && n_bids(&input, bound.value) > MOST_BIDS {
+        (names, left_out) =
+            names.into_iter().partition(|name| policy::find(name).is_some_and(|p| p.room != "bid"));
+    }
     let bar = progress_bar(names.len() as u64);
     let mut policies = Vec::with_capacity(names.len());
     for name in names {
@@ -77,6 +85,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
         lower_bound: bound.value.into(),
         bottleneck: Bottleneck::new(batch, cluster, &bound.proof, forced),
         policies,
+        left_out,
     };
     if let Some(out) = out {
         let page = comparison.page(cluster);
@@ -108,6 +117,17 @@ fn names(asked: &[String]) -> Result<Vec<&'static str>> {
         names.push(name);
     }
     Ok(names)
+}
+
+/// With more bids a policy takes minutes, and is left out unless it is named.
+const MOST_BIDS: f64 = 2e8;
+
+/// About how many bids there will be: every client bids in every round until it has nothing pending.
+fn n_bids(input: &Input, bound: Ratio) -> f64 {
+    let batch = &input.batch;
+    let n_requests = batch.n_requests() as f64;
+    let n_rounds = bound.to_f64() * n_requests / batch.total_blocks().max(1) as f64;
+    n_rounds.min(n_requests) * batch.n_clients() as f64 / 2.0
 }
 
 /// Plans by one policy, checks the plan from scratch, and measures it.
@@ -188,6 +208,7 @@ impl Comparison {
     fn for_people(&self, cluster: &Cluster) -> String {
         let [what, bound] = self.headline(cluster);
         let mut text = format!("{what}. {bound}\n\n");
+        text.push_str(&self.remark());
         let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
         rows.extend(self.policies.iter().map(Self::cells));
         text.push_str(&table(&rows));
@@ -199,6 +220,18 @@ impl Comparison {
             let _ = writeln!(text, "  {:<width$}  {} {}", row.name, bar.trim_end(), short(row.length.0));
         }
         text
+    }
+
+    /// What was left out, if anything was.
+    fn remark(&self) -> String {
+        match self.left_out.is_empty() {
+            true => String::new(),
+            false => format!(
+                "Left out, since so many clients would exchange very many messages: {}. Name them with --policy to have them \
+                 all the same.\n\n",
+                self.left_out.join(", ")
+            ),
+        }
     }
 
     fn page(&self, cluster: &Cluster) -> String {
@@ -224,12 +257,13 @@ impl Comparison {
         let lower_bound = self.lower_bound.0.nanos() as f64 / 1e9;
         let mark = format!("bound {}", figure(self.lower_bound.0));
         let body = format!(
-            "<p>{}. {}</p>\n<h2>Length of the plan</h2>\n{}<h2>All figures</h2>\n{}\
+            "<p>{}. {}</p>\n<p>{}</p>\n<h2>Length of the plan</h2>\n{}<h2>All figures</h2>\n{}\
              <p class=\"soft\">Every plan was checked from scratch. Load: when a server would be done, working without a break. Mean \
              response: of all blocks, if each server serves one after the other. Seconds: choosing and ordering.</p>\n\
              <h2>Who has how much to do</h2>\n{}<h2>Policies</h2>\n{}",
             html::escaped(&what),
             html::escaped(&bound),
+            html::escaped(&self.remark()),
             html::bars(
                 &bars,
                 (lower_bound, &mark),

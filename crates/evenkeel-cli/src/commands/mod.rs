@@ -103,40 +103,24 @@ impl Task {
 
     /// The policy of that name in the order of that name, or in its own.
     fn named(policy: &str, order: Option<&str>, ask: Ask) -> Result<Self> {
-        let known = |name: &str, what: &str, is_wanted: fn(&Policy) -> bool| {
-            policy::find(name).filter(|policy| is_wanted(policy)).with_context(|| {
-                let names =
-                    policy::POLICIES.iter().filter(|policy| is_wanted(policy)).map(|policy| policy.name);
-                format!("there is no {what} `{name}`; known are {}", names.collect::<Vec<_>>().join(", "))
-            })
-        };
-        let orders = |policy: &Policy| matches!(policy.kind, Kind::Order(_));
-        let plans = |policy: &Policy| matches!(policy.kind, Kind::Select(_) | Kind::Order(_) | Kind::Plan(_));
-        let mut policy = known(policy, "policy", plans)?;
-        let mut order = order.map(|name| known(name, "order", orders)).transpose()?;
-        if orders(policy) {
-            if order.is_some_and(|order| order.name != policy.name) {
-                bail!(
-                    "policy {} is itself an order; leave out --order, or name a policy that chooses",
-                    policy.name
-                );
+        let order = order.map(ordering).transpose()?;
+        let planning = |policy: &Policy| !matches!(policy.kind, Kind::Queue(_));
+        let found = known(policy, "policy", planning)?;
+        let (policy, choose, usual) = match found.kind {
+            Kind::Select(select) => (found, Choose::Select(select), ordering("colour")?),
+            Kind::Plan(plan) => (found, Choose::Plan(plan), Order::Own),
+            _ => {
+                if matches!(order, Some(Order::By(order, _)) if order.name != found.name) {
+                    bail!(
+                        "policy {} is itself an order; leave out --order, or name a policy that chooses",
+                        found.name
+                    );
+                }
+                let optimal = Self::named("optimal", None, ask)?;
+                (optimal.policy, optimal.choose, ordering(found.name)?)
             }
-            order = Some(policy);
-            policy = known("optimal", "policy", plans)?;
-        }
-        let choose = match policy.kind {
-            Kind::Select(select) => Choose::Select(select),
-            Kind::Plan(plan) => Choose::Plan(plan),
-            _ => bail!("{} chooses no replicas", policy.name),
         };
-        let order = match (order, choose) {
-            (None, Choose::Plan(_)) => Order::Own,
-            (order, _) => match order.map_or_else(|| known("colour", "order", orders), Ok)? {
-                order @ Policy { kind: Kind::Order(by), .. } => Order::By(order, *by),
-                other => bail!("{} is no order", other.name),
-            },
-        };
-        Ok(Self { policy, choose, order, whole: false, ask })
+        Ok(Self { policy, choose, order: order.unwrap_or(usual), whole: false, ask })
     }
 
     /// What the order is called, if there is one.
@@ -196,6 +180,23 @@ impl Task {
             (_, Subject::Length) => optimal::bound(batch, cluster, Goal::Length),
             (_, Subject::MaxLoad) => optimal::select(batch, cluster, Goal::MaxLoad).1,
         }
+    }
+}
+
+/// The policy of that name, if it is one of those that are wanted.
+fn known(name: &str, what: &str, is_wanted: impl Fn(&Policy) -> bool) -> Result<&'static Policy> {
+    policy::find(name).filter(|policy| is_wanted(policy)).with_context(|| {
+        let names = policy::POLICIES.iter().filter(|policy| is_wanted(policy)).map(|policy| policy.name);
+        format!("there is no {what} `{name}`; known are {}", names.collect::<Vec<_>>().join(", "))
+    })
+}
+
+/// The order of that name.
+fn ordering(name: &str) -> Result<Order> {
+    let order = known(name, "order", |policy| matches!(policy.kind, Kind::Order(_)))?;
+    match order.kind {
+        Kind::Order(by) => Ok(Order::By(order, by)),
+        _ => bail!("{name} is no order"),
     }
 }
 

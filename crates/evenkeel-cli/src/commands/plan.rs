@@ -6,7 +6,9 @@ use std::time::Instant;
 
 use anyhow::Result;
 use evenkeel::check::Subject;
+use evenkeel::draw::Ties;
 use evenkeel::model::{Cluster, Ratio, Transfer};
+use evenkeel::policy::Ask;
 
 use super::{Chosen, Outcome, Task, in_words, of_load, of_time, verified};
 use crate::cli::PlanArgs;
@@ -67,6 +69,9 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
         rounds: ordered.rounds.map(|(n_rounds, _)| n_rounds.into()),
         messages: ordered.messages,
         compacted_length: ordered.rounds.map(|(_, compacted)| compacted.into()),
+        ties: (task.ask.ties == Ties::LowestId).then(|| "lowest".to_owned()),
+        passes: (task.ask.passes != Ask::default().passes).then_some(task.ask.passes),
+        bids: (task.ask.bids != Ask::default().bids).then_some(task.ask.bids),
         max_concurrent: cluster.max_concurrent(),
         whole: task.whole,
         batch_fingerprint: input.fingerprint(),

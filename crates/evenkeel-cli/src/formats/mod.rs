@@ -112,7 +112,7 @@ impl Input {
     /// Tells this input from others.
     pub fn fingerprint(&self) -> String {
         let mut fingerprint = self.batch.fingerprint();
-        // Equal servers do not count, as there was nothing else once. Nor do hosts, which no plan depends on.
+        // Equal servers do not count, as there was nothing else once. Nor do hosts: no plan is right or wrong for them.
         let of_cluster = self.cluster.fingerprint();
         if of_cluster != Cluster::equal(&self.batch).fingerprint() {
             fingerprint ^= of_cluster.rotate_left(1);

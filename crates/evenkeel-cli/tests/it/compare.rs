@@ -76,6 +76,23 @@ fn the_page_stands_alone() {
     assert_eq!(without_digits(&piped), without_digits(&page), "and nothing else");
 }
 
+/// Policies that would take minutes to bid are left out and named.
+#[test]
+fn too_many_bids_are_not_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    printed(
+        &words("generate --requests 25000 --clients 25000 --servers 1 --copies 1 --in-turn --out one.csv"),
+        folder,
+    );
+    let text = printed(&words("compare one.csv"), folder);
+    assert!(text.contains("Left out") && text.contains("hdlwf, hdlwf-rebid"), "{text}");
+    let comparison = compared("compare one.csv --json", folder);
+    assert_eq!(comparison["left_out"].as_array().map(Vec::len), Some(6));
+    let policies = comparison["policies"].as_array().unwrap();
+    assert!(policies.iter().all(|row| row["ratio"] == 1.0), "there is no choice");
+}
+
 #[test]
 fn wrong_usage_is_told() {
     let folder = folder_with(&[("batch.csv", "client,bytes,replicas\nc0,3,s0\n")]);

@@ -5,6 +5,7 @@ use std::collections::BinaryHeap;
 
 use super::{Answer, Bid, Choose, Done, Rules, Stray, ToClient, ToServer};
 use crate::draw::{Draw, Seeded, mix};
+use crate::graph::pool::Pool;
 use crate::graph::shrinking::Shrinking;
 use crate::model::{Batch, ClientId, Cluster, Fixed, ServerId};
 
@@ -50,7 +51,7 @@ pub struct Client {
     /// Servers to bid at, the lightest on top, if the rules go by that.
     lightest: BinaryHeap<Reverse<(Fixed, u64, u32)>>,
     /// Requests to bid for, if the rules draw lots.
-    pending: Lots,
+    pending: Pool,
     /// Those that were rejected since the last bids.
     returned: Vec<u32>,
     /// Servers that have been tried in this round.
@@ -122,8 +123,8 @@ impl Client {
             rules,
             draw: Seeded::new(mix(mix(rules.seed) ^ u64::from(id.0))),
             degree: requests.iter().map(|request| request.blocks).sum(),
-            pending: Lots::new(if rules.choose == Choose::Lot { requests.len() } else { 0 }),
-            held: lists_of_servers(&replicas, &requests, known.len()),
+            pending: Pool::new(requests.len(), |_| rules.choose == Choose::Lot),
+            held: Shrinking::transposed(known.len(), requests_of(&requests, &replicas)),
             requests,
             is_out: vec![false; known.len()],
             replicas,
@@ -190,7 +191,7 @@ impl Client {
         }
         // In whatever order the answers have come, the next lots are the same.
         self.returned.sort_unstable();
-        self.returned.drain(..).for_each(|request| self.pending.put_back(request));
+        self.returned.drain(..).for_each(|request| self.pending.insert(request));
         while self.n_asked + self.n_won_in_round < self.most_bids
             && let Some((request, server)) = self.choose()
         {
@@ -208,7 +209,7 @@ impl Client {
         let Contact { server, turn, .. } = self.servers[server as usize];
         let request = self.requests[request as usize].row;
         let Self { id: client, degree, rules: Rules { batch, .. }, .. } = *self;
-        (server, ToServer::Bid(Bid { batch, client, request, degree, turn }))
+        (server, ToServer::Bid(Bid { batch, client, server, request, degree, turn }))
     }
 
     fn may_be_asked(&mut self, server: u32) {
@@ -250,7 +251,9 @@ impl Client {
             return None;
         }
         for _ in 0..MOST_DRAWS {
-            let request = self.pending.draw(&mut self.draw)?;
+            let n_pending = self.pending.members().len() as u32;
+            let drawn = (n_pending > 0).then(|| self.draw.below(n_pending))?;
+            let request = self.pending.members()[drawn as usize];
             if let Some(server) = self.draw_replica(request) {
                 self.pending.remove(request);
                 return Some((request, server));
@@ -344,53 +347,14 @@ impl Client {
     }
 }
 
-/// For each server the requests that it holds, given the servers of each request.
-fn lists_of_servers(replicas: &[u32], requests: &[Request], n_servers: usize) -> Shrinking {
-    let mut ends = vec![0_u32; n_servers];
-    replicas.iter().for_each(|&server| ends[server as usize] += 1);
-    ends.iter_mut().fold(0, |start, n| start + std::mem::replace(n, start));
-    let mut held = vec![0; replicas.len()];
-    let mut start = 0;
-    for (number, request) in (0..).zip(requests) {
-        for &server in &replicas[start as usize..request.replicas_end as usize] {
-            let end = &mut ends[server as usize];
-            held[*end as usize] = number;
-            *end += 1;
-        }
-        start = request.replicas_end;
-    }
-    Shrinking::new(held, ends.into_iter())
-}
-
-/// Numbers to draw from.
-#[derive(Debug)]
-struct Lots {
-    numbers: Vec<u32>,
-    /// Where each number is.
-    places: Vec<u32>,
-}
-
-impl Lots {
-    fn new(n: usize) -> Self {
-        let numbers: Vec<u32> = (0..n as u32).collect();
-        Self { places: numbers.clone(), numbers }
-    }
-
-    fn draw(&self, draw: &mut dyn Draw) -> Option<u32> {
-        let n = self.numbers.len() as u32;
-        (n > 0).then(|| self.numbers[draw.below(n) as usize])
-    }
-
-    fn remove(&mut self, number: u32) {
-        let place = self.places[number as usize];
-        self.numbers.swap_remove(place as usize);
-        if let Some(&moved) = self.numbers.get(place as usize) {
-            self.places[moved as usize] = place;
-        }
-    }
-
-    fn put_back(&mut self, number: u32) {
-        self.places[number as usize] = self.numbers.len() as u32;
-        self.numbers.push(number);
-    }
+/// Each request with each of its servers.
+fn requests_of<'a>(
+    requests: &'a [Request],
+    replicas: &'a [u32],
+) -> impl Iterator<Item = (u32, u32)> + Clone + 'a {
+    let starts = std::iter::once(0).chain(requests.iter().map(|request| request.replicas_end));
+    let sets = requests.iter().zip(starts).map(|(request, start)| start..request.replicas_end);
+    (0..).zip(sets).flat_map(|(number, set)| {
+        replicas[set.start as usize..set.end as usize].iter().map(move |&server| (number, server))
+    })
 }

@@ -1,6 +1,6 @@
 //! Clients and servers agree on replicas and order by bidding, without a centre.
 //!
-//! HDLWF (highest degree, lightest workload first) of paper 000 §3, and its relatives. In each round every client bids for
+//! HDLWF (highest degree, lowest workload first) of paper 000 §3, and its relatives. In each round every client bids for
 //! one of its pending requests at one of the servers that hold it; every server grants one of the bids and rejects the
 //! others. Two state machines, [`client::Client`] and [`server::Server`], exchange the messages below; whoever drives them
 //! carries the messages and tells them when a round begins and ends. [`rounds::run`] is the synchronous driver that planning
@@ -38,6 +38,8 @@ pub struct Bid {
     pub batch: u64,
     /// Who asks.
     pub client: ClientId,
+    /// Who is asked.
+    pub server: ServerId,
     /// The request's row in the batch.
     pub request: u32,
     /// Blocks that the client has not been granted yet.

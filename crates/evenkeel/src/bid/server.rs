@@ -63,8 +63,9 @@ struct Offer {
 #[derive(Debug)]
 struct Customer {
     client: ClientId,
-    /// The last bid.
+    /// The last bid, and for what it was.
     turn: u32,
+    request: u32,
     /// What it was answered, once it is decided.
     answer: Option<Answer>,
     is_done: bool,
@@ -77,7 +78,8 @@ impl Server {
         clients.sort_unstable();
         clients.dedup();
         let number = |held: &Held| clients.binary_search(&held.client).unwrap_or(0) as u32;
-        let customer = |&client: &ClientId| Customer { client, turn: 0, answer: None, is_done: false };
+        let customer =
+            |&client: &ClientId| Customer { client, turn: 0, request: 0, answer: None, is_done: false };
         Self {
             id,
             node,
@@ -110,11 +112,11 @@ impl Server {
     pub fn on_event(&mut self, event: Event, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
         match event {
             Event::Received(ToServer::Bid(bid)) => {
-                self.rules.is_of_this(bid.batch)?;
+                self.is_for_this(bid.batch, bid.server)?;
                 self.on_bid(bid, out)
             }
             Event::Received(ToServer::Done(done)) => {
-                self.rules.is_of_this(done.batch)?;
+                self.is_for_this(done.batch, done.server)?;
                 self.on_done(done, out)
             }
             Event::Close { round } => {
@@ -132,7 +134,7 @@ impl Server {
             return Err(Stray::NotItsRequest { client, request });
         }
         let customer = &mut self.customers[self.customer_of[place] as usize];
-        if turn == customer.turn {
+        if (turn, request) == (customer.turn, customer.request) {
             // Said before: if it is decided, then so is the answer.
             out.extend(customer.answer.map(|answer| (bid.client, ToClient::Answer(answer))));
             return Ok(());
@@ -148,16 +150,13 @@ impl Server {
         if self.is_granted[place] {
             return Err(Stray::GrantedBefore { request });
         }
-        (customer.turn, customer.answer) = (turn, None);
+        (customer.turn, customer.request, customer.answer) = (turn, request, None);
         self.open.push(Offer { bid, place });
         Ok(())
     }
 
     fn on_done(&mut self, done: Done, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
-        let Done { client, server, .. } = done;
-        if server != self.id {
-            return Err(Stray::NotThisServer { server: server.0 });
-        }
+        let client = done.client;
         let number = self.customers.binary_search_by_key(&client, |customer| customer.client);
         let number = number.map_err(|_| Stray::UnknownClient { client: client.0 })?;
         let customer = &mut self.customers[number];
@@ -173,7 +172,7 @@ impl Server {
             (self.round, self.n_granted_in_round) = (round, 0);
         }
         let mut offers = std::mem::take(&mut self.open);
-        let n_free = self.node.slots - self.n_granted_in_round.min(self.node.slots);
+        let n_free = self.node.slots.saturating_sub(self.n_granted_in_round);
         let n_granted = offers.len().min(n_free as usize);
         self.put_favoured_first(&mut offers, n_granted);
         let (granted, rejected) = offers.split_at(n_granted);
@@ -198,18 +197,22 @@ impl Server {
         }
     }
 
+    fn is_for_this(&self, batch: u64, server: ServerId) -> Result<(), Stray> {
+        self.rules.is_of_this(batch)?;
+        if server == self.id { Ok(()) } else { Err(Stray::NotThisServer { server: server.0 }) }
+    }
+
     fn put_favoured_first(&mut self, offers: &mut [Offer], n_favoured: usize) {
         let id = self.id.0;
         match self.rules.favour {
-            Favour::HighestDegree(_) if n_favoured == 0 => {}
             Favour::HighestDegree(ties) => {
-                offers.select_nth_unstable_by_key(n_favoured - 1, |Offer { bid, .. }| {
+                let rank = |Offer { bid, .. }: &Offer| {
                     (Reverse(bid.degree), ties.rank(id, bid.client.0), bid.client)
-                });
-                // Whom it grants is a list.
-                offers[..n_favoured].sort_unstable_by_key(|Offer { bid, .. }| {
-                    (Reverse(bid.degree), ties.rank(id, bid.client.0), bid.client)
-                });
+                };
+                if n_favoured < offers.len() {
+                    offers.select_nth_unstable_by_key(n_favoured, rank);
+                }
+                offers[..n_favoured].sort_unstable_by_key(rank);
             }
             Favour::HighestDegreeThenLot => {
                 self.shuffle(offers, usize::MAX);

@@ -1,6 +1,6 @@
 //! Which requests each server holds a copy of.
 
-use super::shrinking::Shrinking;
+use super::shrinking::{Shrinking, transposed};
 use crate::model::{Replicas, ServerId};
 
 /// The requests of each server in ascending order, flat.
@@ -20,19 +20,10 @@ impl Holdings {
     pub(crate) fn in_order(
         replicas: Replicas<'_>,
         n_servers: usize,
-        order: impl Iterator<Item = u32>,
+        order: impl Iterator<Item = u32> + Clone,
     ) -> Self {
-        let mut ends = vec![0_u32; n_servers];
-        replicas.flat().iter().for_each(|server| ends[server.index()] += 1);
-        ends.iter_mut().fold(0, |start, n| start + std::mem::replace(n, start));
-        let mut requests = vec![0; replicas.flat().len()];
-        for request in order {
-            for server in replicas.of(request as usize) {
-                let end = &mut ends[server.index()];
-                requests[*end as usize] = request;
-                *end += 1;
-            }
-        }
+        let pairs = order.flat_map(|i| replicas.of(i as usize).iter().map(move |server| (i, server.0)));
+        let (requests, ends) = transposed(n_servers, pairs);
         Self { requests, ends }
     }
 

@@ -15,4 +15,5 @@ mod links;
 pub(crate) mod open_shop;
 pub(crate) mod pace;
 pub(crate) mod passes;
+pub(crate) mod pool;
 pub(crate) mod shrinking;

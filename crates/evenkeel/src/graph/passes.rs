@@ -8,6 +8,7 @@ use std::collections::BTreeSet;
 
 use super::bits::Bits;
 use super::holdings::Holdings;
+use super::pool::Pool;
 use super::shrinking::Shrinking;
 use crate::model::{Batch, ClientId, Cluster, Grant, Part, ServerId};
 
@@ -70,7 +71,7 @@ pub(crate) fn of_servers_and_clients(batch: &Batch, cluster: &Cluster, first: Fi
                 clients.occupy(batch.client(request as usize));
                 grants.push(Grant { round, part: part(batch, request, server) });
             }
-            if clients.free.is_empty() {
+            if clients.free.members().is_empty() {
                 break;
             }
         }
@@ -104,7 +105,7 @@ fn choose(
     const FEW_CLIENTS: usize = 16;
     /// After so many requests of busy clients it is too.
     const LONG_SEARCH: usize = 64;
-    if clients.free.len() > FEW_CLIENTS {
+    if clients.free.members().len() > FEW_CLIENTS {
         let is_free = |request: u32| clients.is_free(batch.client(request as usize));
         if let Some(request) = pending.oldest(server, LONG_SEARCH, is_free) {
             return Some(request);
@@ -198,8 +199,8 @@ impl Wishes {
             let head = pending.map(|k| of_cell[k]);
             oldest = oldest.into_iter().chain(head).min();
         };
-        if clients.free.len() < own.len() {
-            for client in &clients.free {
+        if clients.free.members().len() < own.len() {
+            for client in clients.free.members() {
                 if let Ok(k) = own.binary_search_by_key(client, |cell| cell.client) {
                     look(&mut own[k]);
                 }
@@ -214,9 +215,7 @@ impl Wishes {
 /// Who can take part in one more transfer of this pass, and wants to.
 struct FreeClients<'a> {
     cluster: &'a Cluster,
-    free: Vec<u32>,
-    /// Where each client stands in `free`.
-    places: Vec<u32>,
+    free: Pool,
     /// Transfers of this pass.
     used: Vec<u32>,
     /// Requests that are pending.
@@ -230,13 +229,8 @@ impl<'a> FreeClients<'a> {
         let n = batch.n_clients();
         let mut left = vec![0; n];
         batch.client_of().iter().for_each(|client| left[client.index()] += 1);
-        let (free, places, used) = (Vec::new(), vec![0; n], vec![0; n]);
-        let mut clients = Self { cluster, free, places, used, left, touched: Vec::new() };
-        (0..n as u32).filter(|&client| clients.left[client as usize] > 0).for_each(|client| {
-            clients.places[client as usize] = clients.free.len() as u32;
-            clients.free.push(client);
-        });
-        clients
+        let free = Pool::new(n, |client| left[client as usize] > 0);
+        Self { cluster, free, used: vec![0; n], left, touched: Vec::new() }
     }
 
     fn is_free(&self, client: ClientId) -> bool {
@@ -250,11 +244,7 @@ impl<'a> FreeClients<'a> {
         self.used[client.index()] += 1;
         self.left[client.index()] -= 1;
         if !self.is_free(client) {
-            let place = self.places[client.index()];
-            self.free.swap_remove(place as usize);
-            if let Some(&moved) = self.free.get(place as usize) {
-                self.places[moved as usize] = place;
-            }
+            self.free.remove(client.0);
         }
     }
 
@@ -264,8 +254,7 @@ impl<'a> FreeClients<'a> {
             let was_full = self.used[client as usize] == self.cluster.client(ClientId(client)).slots;
             self.used[client as usize] = 0;
             if was_full && self.left[client as usize] > 0 {
-                self.places[client as usize] = self.free.len() as u32;
-                self.free.push(client);
+                self.free.insert(client);
             }
         }
     }

@@ -18,6 +18,12 @@ impl Shrinking {
         Self { items, next, lists }
     }
 
+    /// For each list the items that it is paired with, in their order.
+    pub(crate) fn transposed(n_lists: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
+        let (items, ends) = transposed(n_lists, pairs);
+        Self::new(items, ends.into_iter())
+    }
+
     /// The first item of a list that is wanted, looking at no more than `most` that are not gone.
     #[inline]
     pub(crate) fn find(
@@ -52,6 +58,23 @@ impl Shrinking {
         let [first, end] = self.lists[list as usize];
         first == end
     }
+}
+
+/// Pairs of an item and a list as lists of items, one after the other, and where each ends.
+pub(super) fn transposed(
+    n_lists: usize,
+    pairs: impl Iterator<Item = (u32, u32)> + Clone,
+) -> (Vec<u32>, Vec<u32>) {
+    let mut ends = vec![0_u32; n_lists];
+    pairs.clone().for_each(|(_, list)| ends[list as usize] += 1);
+    let n = ends.iter_mut().fold(0, |start, n| start + std::mem::replace(n, start));
+    let mut items = vec![0; n as usize];
+    for (item, list) in pairs {
+        let end = &mut ends[list as usize];
+        items[*end as usize] = item;
+        *end += 1;
+    }
+    (items, ends)
 }
 
 #[cfg(test)]

@@ -43,6 +43,7 @@ impl Choice {
 
     /// What was granted, each request whole and once.
     pub fn granted(n_requests: usize, grants: &[Grant]) -> Self {
+        debug_assert_eq!(grants.len(), n_requests);
         let mut servers = vec![ServerId(0); n_requests];
         grants.iter().for_each(|grant| servers[grant.part.request as usize] = grant.part.server);
         Self::whole(servers)

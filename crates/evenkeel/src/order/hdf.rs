@@ -4,9 +4,9 @@
 //! listings are reconstructed from the names. At most 2Δ − 1 classes for the largest degree Δ (the paper says "exactly"), or
 //! ⌊m/k⌋ + 2Δ − 1 if only k of m transfers run at once. Degrees are in blocks. Another HDF, by bidding, is `hdf-dist`.
 
-use super::copies;
-use crate::graph::classes::{self, Edge};
-use crate::model::{Batch, Choice, Cluster, Grant, Part};
+use super::classes::of_classes;
+use crate::graph::classes;
+use crate::model::{Batch, Choice, Cluster, Grant};
 
 /// Transfers with the busiest client or server first.
 pub fn hdf(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Vec<Grant> {
@@ -20,33 +20,4 @@ pub fn hcdf(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Vec<Grant> {
     of_classes(batch, cluster, choice, |edges, [n_clients, n_servers]| {
         classes::hcdf(edges, n_clients, n_servers, cluster.max_concurrent())
     })
-}
-
-/// The parts of a choice by the class that each is put in, given edges and the number of clients and of servers.
-pub(super) fn of_classes(
-    batch: &Batch,
-    cluster: &Cluster,
-    choice: &Choice,
-    classes: impl FnOnce(&[Edge], [usize; 2]) -> Vec<u32>,
-) -> Vec<Grant> {
-    let ends = |part: Part| (batch.client(part.request as usize).0, part.server.0);
-    let mut edges: Vec<Edge> = Vec::with_capacity(batch.n_requests());
-    edges.extend(choice.parts(batch).map(|part| {
-        let (client, server) = ends(part);
-        Edge { client, server, blocks: part.blocks }
-    }));
-    let mut n = [batch.n_clients(), batch.n_servers()];
-    if copies::has_slots(cluster) {
-        let copies = copies::of_nodes(cluster, choice.parts(batch).map(ends));
-        n = copies.each_ref().map(|copies| copies.n);
-        let [clients, servers] = copies;
-        for ((edge, client), server) in edges.iter_mut().zip(clients.of_edge).zip(servers.of_edge) {
-            (edge.client, edge.server) = (client, server);
-        }
-    }
-    let classes = classes(&edges, n);
-    let mut grants: Vec<Grant> =
-        choice.parts(batch).zip(classes).map(|(part, round)| Grant { round, part }).collect();
-    grants.sort_by_key(|grant| grant.round);
-    grants
 }

@@ -1,5 +1,6 @@
 //! In which slot each transfer takes place, once the replicas are chosen.
 
+mod classes;
 pub mod colour;
 mod copies;
 pub mod hdf;

@@ -5,7 +5,7 @@
 //! symbol for two things), less where servers are not full. Once the degree is at most log₂ of the number of nodes,
 //! each transfer takes the first slot that is free at both ends. Slots that stay empty are left out.
 
-use super::hdf::of_classes;
+use super::classes::of_classes;
 use crate::draw::Draw;
 use crate::graph::classes;
 use crate::model::{Batch, Choice, Cluster, Grant};

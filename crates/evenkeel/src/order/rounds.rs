@@ -43,7 +43,6 @@ impl Rounds {
 fn are_slots(batch: &Batch, cluster: &Cluster, grants: &[Grant]) -> bool {
     let plain = cluster.common_speed() == Some(Speed::ONE)
         && !cluster.has_backlogs()
-        && cluster.max_concurrent().is_none()
         && grants.iter().all(|grant| grant.part.blocks == 1);
     let (mut of_client, mut of_server) = (vec![0; batch.n_clients()], vec![0; batch.n_servers()]);
     plain
@@ -59,7 +58,7 @@ fn are_slots(batch: &Batch, cluster: &Cluster, grants: &[Grant]) -> bool {
             for (client, server) in round.iter().map(ends) {
                 (of_client[client.index()], of_server[server.index()]) = (0, 0);
             }
-            fits
+            fits && cluster.max_concurrent().is_none_or(|most| round.len() as u64 <= most)
         })
 }
 

@@ -2,7 +2,7 @@
 //! into the request scheduler of PVFS2.
 //!
 //! If all requests are there before the first is taken, each queue gives them in the order of its policy.
-//! Later ones are put in their place among those that wait.
+//! Later ones are put in their place among those that wait, or behind them (`hio`).
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -102,44 +102,42 @@ impl Queue for Sorted {
     }
 }
 
-/// `hio`: what waits is ordered anew whenever something has come. Then the hints count as they came;
-/// exchanges of earlier orders are forgotten.
+/// `hio`: what waits is divided into sequences, as in the paper's §V, and ordered within each. A sequence is what
+/// has come while the one before was served, so nobody starves.
 #[derive(Clone, Debug)]
 pub struct Hio {
     threshold: Ratio,
     tuning: Tuning,
-    /// By arrival.
-    waiting: BTreeMap<u64, Tagged>,
-    n_pushed: u64,
-    /// Keys of `waiting`, the next to serve last; fewer if something has come since.
-    order: Vec<u64>,
+    /// The sequence that is served, the next one last.
+    sequence: Vec<Tagged>,
+    /// What has come since, by arrival.
+    fresh: Vec<Tagged>,
 }
 
 impl Hio {
     /// An empty queue.
     pub fn new(threshold: Ratio, tuning: Tuning) -> Self {
-        Self { threshold, tuning, waiting: BTreeMap::new(), n_pushed: 0, order: Vec::new() }
+        Self { threshold, tuning, sequence: Vec::new(), fresh: Vec::new() }
     }
 }
 
 impl Queue for Hio {
     fn push(&mut self, _: u64, tagged: Tagged) {
-        self.waiting.insert(self.n_pushed, tagged);
-        self.n_pushed += 1;
+        self.fresh.push(tagged);
     }
 
     fn pop(&mut self, _: u64) -> Option<Tagged> {
-        if self.order.len() < self.waiting.len() {
-            let (keys, queue): (Vec<u64>, Vec<Request>) =
-                self.waiting.iter().map(|(key, tagged)| (key, tagged.request)).unzip();
+        if self.sequence.is_empty() {
+            let fresh = std::mem::take(&mut self.fresh);
+            let queue: Vec<Request> = fresh.iter().map(|tagged| tagged.request).collect();
             let places = hio::order_queue(&queue, self.threshold, self.tuning);
-            self.order = places.into_iter().rev().map(|place| keys[place]).collect();
+            self.sequence = places.into_iter().rev().map(|place| fresh[place]).collect();
         }
-        self.order.pop().and_then(|key| self.waiting.remove(&key))
+        self.sequence.pop()
     }
 
     fn len(&self) -> usize {
-        self.waiting.len()
+        self.sequence.len() + self.fresh.len()
     }
 }
 
@@ -164,9 +162,11 @@ impl Queue for Local {
 
     fn pop(&mut self, now_ns: u64) -> Option<Tagged> {
         if !self.fresh.is_empty() {
-            let all = self.fresh.iter().chain(self.dated.waiting.values());
+            // Those who wait already come first where SIO does not care.
+            let n_dated = self.dated.len();
+            let all = self.dated.waiting.values().chain(&self.fresh);
             let queue: Vec<Request> = all.map(|tagged| tagged.request).collect();
-            let due = edd::local_due_dates(&queue, now_ns);
+            let due = edd::local_due_dates(&queue, now_ns).split_off(n_dated);
             for (tagged, due) in self.fresh.drain(..).zip(due) {
                 self.dated.insert(due, tagged);
             }

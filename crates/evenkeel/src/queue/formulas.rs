@@ -5,8 +5,9 @@
 //! and only if [`Even::is_best_case`].
 //!
 //! Deviations. (4) is printed with 1/mⁿ before the sum, which overflows soon; here each term is divided. (6)
-//! needs at least as many servers as applications, so that each slowest aggregator can be first somewhere,
-//! which the paper does not say. That HIO's worst case is (7), and so never worse than SIO, is wrong: see
+//! needs at least as many servers as applications, so that each slowest aggregator can be first somewhere, and
+//! that one shuffle is longer than all others of its application by (m − 1)t; the paper has the longest and the
+//! shortest. That HIO's worst case is (7), and so never worse than SIO, is wrong: see
 //! [`hio`](super::hio).
 
 /// What is wrong with the parameters.

@@ -49,8 +49,8 @@ fn average(loads: impl ExactSizeIterator<Item = u128>, pending: u64) -> u128 {
     (loads.sum::<u128>() + u128::from(pending)).div_ceil(n_servers)
 }
 
-/// Which servers are above the average by more than one block, and by how much, given the blocks that wait at each server and
-/// those that are pending.
+/// Which servers are above the average by more than one block, and by how much, given the blocks at each server (waiting,
+/// or in service) and those that are pending. All servers count, also those that could serve nothing of that.
 pub fn overload(waiting: &[u128], pending: u64) -> impl Iterator<Item = (ServerId, u128)> + '_ {
     let most = average(waiting.iter().copied(), pending) + 1;
     let servers = (0..).zip(waiting).map(move |(server, load)| (ServerId(server), load.saturating_sub(most)));

@@ -1,6 +1,6 @@
 //! `nearest`: the copy on the client's own host, else in its rack, and so on.
 //!
-//! The default of HDFS and of many mirrors (the baseline of papers 003 and 004). Copies of which none is known to be
+//! The default of HDFS (so the baseline of paper 003) and of many mirrors. Copies of which none is known to be
 //! nearer go by hash: a client prefers the same servers each time, as it would in a network, and each client has
 //! its own.
 

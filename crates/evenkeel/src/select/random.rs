@@ -1,7 +1,7 @@
 //! `random`: a copy drawn uniformly for each request.
 //!
-//! Paper 000 §4 (Random) and paper 001 (RIORS). 001 says "a random server"; it must hold the data, so the draw
-//! is over the request's replicas.
+//! RIORS of paper 001 §3.5, which says "a random server"; it must hold the data, so the draw is over the request's
+//! replicas. Paper 000's Random also draws the order: that is `random-bid`.
 
 use crate::draw::Draw;
 use crate::model::{Batch, Choice};

@@ -45,7 +45,7 @@ pub(crate) fn batches(
 
 /// The rules of all policies that bid.
 fn rules() -> impl Strategy<Value = Rules> {
-    (0..9_u32, any::<u64>(), 1..=4_u32).prop_map(|(which, seed, n)| {
+    (0..10_u32, any::<u64>(), 1..=4_u32).prop_map(|(which, seed, n)| {
         let (plain, hashed) = (Rules::hdlwf(Ties::LowestId, seed), Rules::hdlwf(Ties::Hashed(seed), seed));
         match which {
             0 => plain,
@@ -56,6 +56,7 @@ fn rules() -> impl Strategy<Value = Rules> {
             5 => Rules::random_bid(seed),
             6 => Rules::hdf_dist(seed),
             7 => Rules::mpasses(n, seed),
+            8 => Rules::rebid(n, Ties::Hashed(seed), seed),
             _ => Rules { bids: n, ..Rules::mpasses(n, seed) },
         }
     })
@@ -274,7 +275,7 @@ impl Network {
         let request = (a / n_clients) as u32 % n_requests.max(1);
         let last = self.last_turn(client, server);
         let turn = [0, 1, last, last.saturating_add(1), u32::MAX - 1, u32::MAX][a / 7 % 6];
-        let bid = Bid { batch: 0, client, request, degree: u64::MAX, turn };
+        let bid = Bid { batch: 0, client, server, request, degree: u64::MAX, turn };
         let to_server = |message| Message::ToServer(server, message);
         let to_client = |message| Message::ToClient(client, message);
         let answer = |server, turn| {
@@ -548,7 +549,8 @@ fn two_clients() -> Network {
 fn a_bid_from_the_future_is_astray() {
     for (server, turn) in [(0, 2), (1, 2), (0, u32::MAX), (1, u32::MAX)] {
         let mut network = two_clients();
-        let bid = Bid { batch: 0, client: ClientId(0), request: 0, degree: 1, turn };
+        let bid =
+            Bid { batch: 0, client: ClientId(0), server: ServerId(server), request: 0, degree: 1, turn };
         let stray = network.deliver(Message::ToServer(ServerId(server), ToServer::Bid(bid)));
         network.close(server as usize);
         network.finish();
@@ -611,7 +613,7 @@ fn a_bid_that_its_client_cannot_have_made_is_astray() {
     };
     let mut network = Network::new(&scene, Rules::hdlwf(Ties::LowestId, 0));
     let bid = |request, turn| {
-        let bid = Bid { batch: 0, client: ClientId(0), request, degree: 2, turn };
+        let bid = Bid { batch: 0, client: ClientId(0), server: ServerId(0), request, degree: 2, turn };
         Message::ToServer(ServerId(0), ToServer::Bid(bid))
     };
     network.begin(0);
@@ -619,8 +621,9 @@ fn a_bid_that_its_client_cannot_have_made_is_astray() {
     assert_eq!(network.deliver(bid(1, 2)), Err(Stray::OutOfTurn { client: 0, turn: 2 }));
     network.close(0);
     assert_eq!(network.deliver(bid(0, 2)), Err(Stray::GrantedBefore { request: 0 }));
-    // The same again is answered as before, whatever it asks for.
-    assert_eq!(network.deliver(bid(1, 1)), Ok(()));
+    // The same again is answered as before, but not for another request.
+    assert_eq!(network.deliver(bid(0, 1)), Ok(()));
+    assert_eq!(network.deliver(bid(1, 1)), Err(Stray::OutOfTurn { client: 0, turn: 1 }));
     network.finish();
     assert_eq!(network.deliver(bid(1, 3)), Err(Stray::AfterDone { client: 0 }));
 }
@@ -632,6 +635,7 @@ fn the_largest_numbers_do_not_overflow() {
     let bid = |client, request| Bid {
         batch: 0,
         client: ClientId(client),
+        server: ServerId(0),
         request,
         degree: u64::MAX,
         turn: u32::MAX,
@@ -665,7 +669,7 @@ fn messages_of_another_batch_are_astray() {
     let mut network = two_clients();
     let (client, server) = (ClientId(0), ServerId(0));
     let stray = Err(Stray::OtherBatch { batch: 1 });
-    let bid = Bid { batch: 1, client, request: 0, degree: 1, turn: 1 };
+    let bid = Bid { batch: 1, client, server, request: 0, degree: 1, turn: 1 };
     assert_eq!(network.deliver(Message::ToServer(server, ToServer::Bid(bid))), stray);
     let done = Done { batch: 1, client, server };
     assert_eq!(network.deliver(Message::ToServer(server, ToServer::Done(done))), stray);
@@ -675,4 +679,68 @@ fn messages_of_another_batch_are_astray() {
     assert_eq!(network.deliver(Message::ToClient(client, ToClient::Answer(answer))), stray);
     assert_eq!(network.deliver(Message::ToClient(client, ToClient::Done(done))), stray);
     network.finish();
+}
+
+/// What reaches another server than it was sent to is turned away there.
+#[test]
+fn messages_to_another_server_are_astray() {
+    let request = |replicas: &[usize]| Request { client: 0, blocks: 1, replicas: replicas.to_vec() };
+    let scene = Scene {
+        case: Case { n_clients: 1, n_servers: 2, requests: vec![request(&[0, 1]), request(&[1])] },
+        servers: vec![model::Server::default(); 2],
+        clients: vec![model::Client::default()],
+        limit: None,
+    };
+    let mut network = Network::new(&scene, Rules::hdlwf(Ties::LowestId, 0));
+    network.begin(0);
+    let Some(&Message::ToServer(to, message)) = network.on_the_way.first() else { panic!("a bid") };
+    let other = ServerId(1 - to.0);
+    let stray = network.deliver(Message::ToServer(other, message));
+    assert_eq!(stray, Err(Stray::NotThisServer { server: to.0 }));
+    network.finish();
+}
+
+/// Whom a server grants and what it tells of its workload, of clients 0, 1 and 2 with so many pending blocks.
+fn closed(rules: Rules, degrees: [u64; 3]) -> (u32, Vec<u64>) {
+    let held = |i: u32| server::Held { request: i, client: ClientId(i), blocks: 10 };
+    let mut server =
+        server::Server::new(ServerId(0), model::Server::default(), (0..3).map(held).collect(), rules);
+    let mut out = Vec::new();
+    for (i, degree) in (0..).zip(degrees) {
+        let bid = Bid { batch: 0, client: ClientId(i), server: ServerId(0), request: i, degree, turn: 1 };
+        server.on_event(server::Event::Received(ToServer::Bid(bid)), &mut out).expect("a bid");
+    }
+    server.on_event(server::Event::Close { round: 0 }, &mut out).expect("not a message");
+    let told = |message: &(ClientId, ToClient)| match message.1 {
+        ToClient::Answer(answer) => answer.workload.floor(),
+        ToClient::Done(_) => panic!("nobody is done"),
+    };
+    (server.granted()[0].1.request, out.iter().map(told).collect())
+}
+
+/// HDLWF and HDF grant the client with most to do; of equals HDF draws one, so each wins sometimes. Lots are for everybody.
+#[test]
+fn servers_grant_whom_they_favour() {
+    for seed in 0..100 {
+        for rules in [Rules::hdlwf(Ties::Hashed(seed), seed), Rules::hdf_dist(seed), Rules::mpasses(3, seed)]
+        {
+            assert_eq!(closed(rules, [1, 5, 3]).0, 1, "{rules:?}");
+        }
+    }
+    for (rules, degrees) in [(Rules::hdf_dist as fn(u64) -> Rules, [5, 5, 1]), (Rules::random_bid, [1, 5, 3])]
+    {
+        let mut n_won = [0; 3];
+        (0..600).for_each(|seed| n_won[closed(rules(seed), degrees).0 as usize] += 1);
+        let n_alike = degrees.iter().filter(|&&degree| degree == 5).count();
+        let expected = if n_alike > 1 { [300, 300, 0] } else { [200; 3] };
+        let is_near = n_won.iter().zip(expected).all(|(n, expected): (&i32, i32)| (n - expected).abs() < 60);
+        assert!(is_near, "{n_won:?} of about {expected:?}");
+    }
+}
+
+/// Servers tell what they have granted; where clients bid again, also what they turn away.
+#[test]
+fn servers_tell_their_workload() {
+    assert_eq!(closed(Rules::hdlwf(Ties::LowestId, 0), [1, 5, 3]).1, [10; 3]);
+    assert_eq!(closed(Rules::rebid(2, Ties::LowestId, 0), [1, 5, 3]).1, [30; 3]);
 }

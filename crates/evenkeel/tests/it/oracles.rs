@@ -5,7 +5,7 @@
 
 use std::cmp::Reverse;
 
-use evenkeel::bid::{self, Rules};
+use evenkeel::bid::{self, Rules, Tell};
 use evenkeel::draw::{Seeded, Ties};
 use evenkeel::model::{self, Batch, Choice, Cluster, Grant, Ratio, ServerId};
 use evenkeel::order::lddf_slots;
@@ -222,6 +222,8 @@ struct Game<'a> {
     passes: u32,
     /// Bids at once for each slot of a client.
     bids: u32,
+    /// Whether servers also tell what they turn away.
+    tells_all: bool,
 }
 
 impl Game<'_> {
@@ -285,8 +287,12 @@ impl Game<'_> {
                             pending[c].retain(|&other| other != j);
                         }
                     }
+                    let is_rejected = |j: &usize| pending[requests[*j].client].contains(j);
+                    let rejected = bids.iter().map(|&(_, j)| j).filter(is_rejected);
+                    let turned_away: u64 = rejected.map(|j| requests[j].blocks).sum();
+                    let told = granted_blocks[s] + if self.tells_all { turned_away } else { 0 };
                     for (c, _) in bids {
-                        views[c][s] = self.workload(s, granted_blocks[s]);
+                        views[c][s] = self.workload(s, told);
                     }
                 }
             }
@@ -355,8 +361,9 @@ proptest! {
     fn bidding_is_as_defined(case in small_and_large(), seed: u64, lowest_id: bool, passes in 1..=4_u32) {
         let ties = if lowest_id { Ties::LowestId } else { Ties::Hashed(seed) };
         let scene = with_client_slots(case, &[1; 60]);
-        for passes in [1, passes] {
-            let rounds = assert_bidding_as_defined(&scene, Rules { passes, ..Rules::hdlwf(ties, seed) }, ties);
+        let hdlwf = Rules::hdlwf(ties, seed);
+        for rules in [hdlwf, Rules { passes, ..hdlwf }, Rules::rebid(passes, ties, seed)] {
+            let rounds = assert_bidding_as_defined(&scene, rules, ties);
             prop_assert_eq!(rounds.schedule.length, u64::from(rounds.n_rounds).into());
         }
     }
@@ -370,7 +377,6 @@ proptest! {
         seed: u64,
         bids in 1..=3_u32,
     ) {
-        // In several passes: see `what_was_rejected_is_bid_for_wherever_it_was_not`.
         let rules = Rules { bids, ..Rules::hdlwf(Ties::Hashed(seed), seed) };
         assert_bidding_as_defined(&with_client_slots(case, &slots), rules, Ties::Hashed(seed));
         assert_bidding_as_defined(&unequal, rules, Ties::Hashed(seed));
@@ -386,7 +392,7 @@ proptest! {
         passes in 2..=4_u32,
     ) {
         let ties = Ties::Hashed(seed);
-        let rules = Rules { passes, ..Rules::hdlwf(ties, seed) };
+        let rules = Rules::rebid(passes, ties, seed);
         assert_bidding_as_defined(&with_client_slots(case, &slots), rules, ties);
     }
 }
@@ -407,7 +413,8 @@ fn assert_slots_as_defined(scene: &Scene) -> [(u32, Ratio); 2] {
 /// Asserts that grants and messages are those of the definition.
 fn assert_bidding_as_defined(scene: &Scene, rules: Rules, ties: Ties) -> Rounds {
     let (batch, cluster) = scene.build();
-    let game = Game { scene, ties, passes: rules.passes, bids: rules.bids };
+    let game =
+        Game { scene, ties, passes: rules.passes, bids: rules.bids, tells_all: rules.tell == Tell::Wanted };
     let (expected, n_bids) = game.play();
     let bidding = bid::rounds::run(&batch, &cluster, rules);
     assert_eq!(granted(&bidding.grants), expected);

@@ -167,7 +167,7 @@ fn g_000_6() {
 }
 
 /// Paper 000 §3: each server resolves conflicts by accepting one bid, each accepted request leaves with its copies, so
-/// every round grants at least one and none is granted twice. With `passes` a round ends no request later.
+/// every round grants at least one and none is granted twice.
 #[test]
 fn every_relative_of_hdlwf_grants_each_request_once() {
     let batch = uniform(500, 16, 8, 3);

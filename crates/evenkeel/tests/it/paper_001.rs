@@ -82,11 +82,6 @@ fn g_001_3() {
 fn only_what_waits_and_can_move_is_withdrawn() {
     let batch = held_by(2, &[&[0], &[0, 1], &[0, 1], &[0], &[0], &[0, 1]]);
     let cluster = Cluster::equal(&batch);
-    let mut online = Replanned::new(&batch, &cluster, TakeBack::Everything, |batch: &Batch, _: &Cluster| {
-        evenkeel::select::first::select(batch)
-    });
-    (0..6).for_each(|request| online.arrived(request).unwrap());
-    online.replan();
     let mut online = Replanned::new(&batch, &cluster, TakeBack::Overload, {
         let mut is_first = true;
         move |batch: &Batch, cluster: &Cluster| match std::mem::take(&mut is_first) {

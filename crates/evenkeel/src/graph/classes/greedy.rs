@@ -1,6 +1,6 @@
 //! `hdf` and `hcdf`: class by class a maximal matching, built greedily.
 //!
-//! Paper 000 §5 (Jain et al.): highest degree first takes edges by the higher of the degrees of their two ends, highest
+//! Paper 000 §5.1 (Jain et al.): highest degree first takes edges by the higher of the degrees of their two ends, highest
 //! combined degree first by the sum of both, in the graph that is left. Of equals the lowest client goes first, then the
 //! lowest server, then the first edge. With unit blocks that takes at most 2Δ − 1 classes (an edge that waits has
 //! an end in each class before it), and at most ⌊m/k⌋ + 2Δ − 1 if no class may have more than k of m edges. The

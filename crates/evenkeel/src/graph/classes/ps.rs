@@ -1,6 +1,6 @@
 //! `ps`: colours drawn by lot, in rounds.
 //!
-//! Paper 000 §5 (Panconesi and Srinivasan): in each phase there are as many fresh colours as the largest degree that is
+//! Paper 000 §5.2 (Panconesi and Srinivasan): in each phase there are as many fresh colours as the largest degree that is
 //! left. Each client gives its edges distinct colours at random; each server keeps one edge of each colour, at
 //! random, and rejects the others, about 1/e of them. That adds up to e/(e − 1) ≈ 1.58 times the largest
 //! degree. When it has come down to log^(1+ε) n, the rest takes the first colour that is free at both ends, one of less
