@@ -120,7 +120,7 @@ fn names(asked: &[String]) -> Result<Vec<&'static str>> {
 }
 
 /// With more bids a policy takes minutes, and is left out unless it is named.
-const MOST_BIDS: f64 = 2e8;
+const MOST_BIDS: f64 = 2e7;
 
 /// About how many bids there will be: every client bids in every round until it has nothing pending.
 fn n_bids(input: &Input, bound: Ratio) -> f64 {
@@ -150,7 +150,7 @@ fn row(input: &Input, name: &'static str, args: &CompareArgs, bound: Ratio) -> R
         length: length.into(),
         ratio: ratio(length, bound),
         max_load: measures.max_load.into(),
-        mean_load: done.iter().map(|done| done.to_f64()).sum::<f64>() / done.len().max(1) as f64,
+        mean_load: done.iter().fold(0.0, |sum, done| sum + done.to_f64()) / done.len().max(1) as f64,
         mean_response: choice.mean_response(batch, cluster),
         rounds: ordered.rounds.map(|(n_rounds, _)| n_rounds),
         messages: ordered.messages,

@@ -181,12 +181,12 @@ impl Client {
     fn begin(&mut self, round: u32, out: &mut Vec<(ServerId, ToServer)>) {
         if round != self.round {
             (self.round, self.n_won_in_round) = (round, 0);
-            for server in std::mem::take(&mut self.tried) {
+            while let Some(server) = self.tried.pop() {
                 self.is_out[server as usize] = false;
                 self.may_be_asked(server);
             }
         }
-        for server in std::mem::take(&mut self.passed_over) {
+        while let Some(server) = self.passed_over.pop() {
             self.may_be_asked(server);
         }
         // In whatever order the answers have come, the next lots are the same.

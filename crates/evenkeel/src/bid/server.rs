@@ -36,7 +36,8 @@ pub struct Server {
     node: Node,
     rules: Rules,
     draw: Seeded,
-    /// By ascending request.
+    /// The requests that are held, ascending, apart from what else is known of them: they are searched all the time.
+    requests: Vec<u32>,
     held: Vec<Held>,
     is_granted: Vec<bool>,
     /// By ascending client.
@@ -88,6 +89,7 @@ impl Server {
             is_granted: vec![false; held.len()],
             customer_of: held.iter().map(number).collect(),
             customers: clients.iter().map(customer).collect(),
+            requests: held.iter().map(|held| held.request).collect(),
             held,
             n_done: 0,
             open: Vec::new(),
@@ -128,8 +130,7 @@ impl Server {
 
     fn on_bid(&mut self, bid: Bid, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
         let Bid { client: ClientId(client), request, turn, .. } = bid;
-        let place = self.held.binary_search_by_key(&request, |held| held.request);
-        let place = place.map_err(|_| Stray::NotHeld { request })?;
+        let place = self.requests.binary_search(&request).map_err(|_| Stray::NotHeld { request })?;
         if self.held[place].client != bid.client {
             return Err(Stray::NotItsRequest { client, request });
         }
@@ -195,6 +196,8 @@ impl Server {
             self.customers[self.customer_of[*place] as usize].answer = Some(answer);
             out.push((client, ToClient::Answer(answer)));
         }
+        offers.clear();
+        self.open = offers;
     }
 
     fn is_for_this(&self, batch: u64, server: ServerId) -> Result<(), Stray> {

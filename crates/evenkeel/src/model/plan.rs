@@ -78,7 +78,7 @@ impl Choice {
     /// if there are no blocks.
     pub fn mean_response(&self, batch: &Batch, cluster: &Cluster) -> f64 {
         let loads = self.loads(batch).into_iter().zip(cluster.servers());
-        let sum: f64 = loads.map(|(load, server)| server.sum_of_completions(load)).sum();
+        let sum = loads.fold(0.0, |sum, (load, server)| sum + server.sum_of_completions(load));
         sum / batch.total_blocks().max(1) as f64
     }
 }
