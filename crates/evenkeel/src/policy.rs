@@ -118,7 +118,7 @@ pub static POLICIES: [Policy; 28] = [
         room: "select",
         alias: None,
         source: "common practice, paper 003's HDFS",
-        summary: "the copy on the client's host, else in its rack; hosts are in the files of servers and clients",
+        summary: "the copy on the client's host, else in its rack (hosts are in the files of servers and clients), else by hash",
         kind: Kind::Select(|batch, cluster, ask| (select::nearest::select(batch, cluster, ask.ties), None)),
     },
     Policy {
@@ -362,7 +362,7 @@ pub static POLICIES: [Policy; 28] = [
         room: "queue",
         alias: None,
         source: "after paper 002",
-        summary: "earliest due date, from what one server knows",
+        summary: "earliest due date, from what one server knows; never later than sio would be with a barrier",
         kind: Kind::Queue(Discipline {
             has_threshold: false,
             order: |collective, _| edd::local_order(collective),

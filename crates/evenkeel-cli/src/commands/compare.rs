@@ -1,6 +1,8 @@
 //! `evenkeel compare`: all policies on one batch, side by side.
 
 use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -91,10 +93,12 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
         let page = comparison.page(cluster);
         out.write(|file| file.write_all(page.as_bytes()))?;
     }
-    // With the page on standard output there is no room for more.
-    if args.html.as_deref() != Some("-".as_ref()) {
-        let json = args.json.then(|| serde_json::to_string(&comparison)).transpose()?;
-        print(&json.map_or_else(|| comparison.for_people(cluster), |json| json + "\n"))?;
+    let json = args.json.then(|| serde_json::to_string(&comparison)).transpose()?;
+    let text = json.map_or_else(|| comparison.for_people(cluster), |json| json + "\n");
+    if args.html.as_deref() == Some(Path::new("-")) {
+        io::stderr().write_all(text.as_bytes())?;
+    } else {
+        print(&text)?;
     }
     Ok(Outcome::Done)
 }
@@ -190,7 +194,7 @@ impl Comparison {
             mean(row.mean_response),
             or_none(row.rounds.map(u64::from)),
             or_none(row.messages),
-            format!("{:.3}", row.seconds),
+            format!("{:.4}", row.seconds),
         ]
     }
 
