@@ -122,6 +122,11 @@ fn check_summary(
     if achieved < summary.lower_bound {
         return Err("the plan is shorter than its lower bound".to_owned());
     }
+    // A choice has no length, but its policy's own order may have had one.
+    let longest = summary.length.or(summary.compacted_length);
+    if summary.compacted_length.is_some_and(|length| length < summary.lower_bound || Some(length) > longest) {
+        return Err("the length of the lists is not between the lower bound and the length".to_owned());
+    }
     let gap = summary.gap.unwrap_or(summary.computed_gap());
     if !gap.is_about(summary.computed_gap(), achieved) {
         return Err(format!(
