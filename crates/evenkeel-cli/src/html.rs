@@ -76,11 +76,12 @@ pub(crate) struct Bar<'a> {
 pub(crate) fn bars(bars: &[Bar<'_>], (mark, mark_label): (f64, &str), caption: &str) -> String {
     const WIDTH: f64 = 900.0;
     const LEFT: f64 = 130.0;
-    const RIGHT: f64 = 130.0;
     const ROW: f64 = 26.0;
     const TOP: f64 = 26.0;
+    // Room for the longest label, at about so much a character.
+    let right = 24.0 + 7.5 * bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0) as f64;
     let full = bars.iter().map(|bar| bar.value).fold(mark, f64::max);
-    let scale = if full > 0.0 { (WIDTH - LEFT - RIGHT) / full } else { 0.0 };
+    let scale = if full > 0.0 { (WIDTH - LEFT - right).max(200.0) / full } else { 0.0 };
     let height = TOP + ROW * bars.len() as f64 + 6.0;
     let mut svg = String::new();
     for (k, bar) in bars.iter().enumerate() {

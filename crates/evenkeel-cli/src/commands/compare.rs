@@ -24,6 +24,9 @@ use crate::text::{bar, count, counted, figure, mean, short, table};
 #[derive(Serialize)]
 struct Comparison {
     format: u32,
+    seed: u64,
+    block: u64,
+    max_concurrent: Option<u64>,
     requests: usize,
     clients: usize,
     servers: usize,
@@ -81,6 +84,9 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
     policies.sort_by_key(|row| row.length);
     let comparison = Comparison {
         format: 1,
+        seed: args.tuning.seed,
+        block: args.input.block,
+        max_concurrent: cluster.max_concurrent(),
         requests: batch.n_requests(),
         clients: batch.n_clients(),
         servers: batch.n_servers(),
@@ -240,7 +246,6 @@ impl Comparison {
 
     fn page(&self, cluster: &Cluster) -> String {
         let [what, bound] = self.headline(cluster);
-        let best = self.policies.first().map(|row| row.length);
         let bars: Vec<Bar<'_>> = self
             .policies
             .iter()
@@ -248,7 +253,7 @@ impl Comparison {
                 name: row.name,
                 value: row.length.0.nanos() as f64 / 1e9,
                 label: format!("{} ({:.3} x)", short(row.length.0), row.ratio),
-                is_best: Some(row.length) == best,
+                is_best: row.ratio <= 1.0,
             })
             .collect();
         let areas: Vec<Area<'_>> = self
@@ -257,7 +262,7 @@ impl Comparison {
             .map(|row| Area { name: row.name, label: short(row.max_load.0), values: falling(&row.done, 200) })
             .collect();
         let rows: Vec<(bool, Vec<String>)> =
-            self.policies.iter().map(|row| (Some(row.length) == best, Self::cells(row))).collect();
+            self.policies.iter().map(|row| (row.ratio <= 1.0, Self::cells(row))).collect();
         let lower_bound = self.lower_bound.0.nanos() as f64 / 1e9;
         let mark = format!("bound {}", figure(self.lower_bound.0));
         let body = format!(
@@ -271,7 +276,7 @@ impl Comparison {
             html::bars(
                 &bars,
                 (lower_bound, &mark),
-                "When the last transfer has ended; no plan ends before the dashed line."
+                "When the last transfer has ended; no plan ends before the dashed line. Green: proved to be the shortest."
             ),
             html::table(&HEADER, &rows),
             html::areas(
