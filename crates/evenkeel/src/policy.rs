@@ -92,6 +92,14 @@ pub struct Policy {
     pub kind: Kind,
 }
 
+/// The rooms that policies live in, and the question that each answers.
+pub static ROOMS: [(&str, &str); 4] = [
+    ("select", "which replica serves each request"),
+    ("order", "in which slot each transfer takes place"),
+    ("bid", "both, agreed by clients and servers without a centre"),
+    ("queue", "in which order a server serves what waits there"),
+];
+
 /// All policies, by question.
 pub static POLICIES: [Policy; 28] = [
     Policy {

@@ -1,11 +1,13 @@
 //! What every policy of the table keeps to, on clusters of all kinds.
 
+use std::fmt::Write as _;
+
 use evenkeel::bound::Bound;
 use evenkeel::check::{self, Measures, Subject};
 use evenkeel::draw::Ties;
 use evenkeel::model::{self, Batch, Choice, Cluster, Ratio, Schedule, Speed};
 use evenkeel::order::colour;
-use evenkeel::policy::{Ask, Kind, Ordered, POLICIES, Policy, find};
+use evenkeel::policy::{self, Ask, Kind, Ordered, POLICIES, Policy, find};
 use evenkeel::select::replanned::{Replanned, TakeBack};
 use evenkeel::select::{Goal, aequi, first, optimal};
 use proptest::prelude::*;
@@ -229,6 +231,21 @@ fn every_policy_is_found_by_its_names() {
         }
     }
     assert!(find("").is_none() && find("no such policy").is_none());
+}
+
+/// The table of policies in ARCHITECTURE.md is that of the registry.
+#[test]
+fn the_architecture_has_the_table_of_policies() {
+    let mut table = String::from("| question | room | policies |\n|---|---|---|\n");
+    for (room, question) in policy::ROOMS {
+        let own = POLICIES.iter().filter(|policy| policy.room == room);
+        let own: Vec<String> = own.map(|policy| format!("`{}` ({})", policy.name, policy.source)).collect();
+        let _ = writeln!(table, "| {question} | `{room}` | {} |", own.join("; "));
+    }
+    assert!(POLICIES.iter().all(|policy| policy::ROOMS.iter().any(|(room, _)| *room == policy.room)));
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
+    let architecture = std::fs::read_to_string(path).expect("it is there");
+    assert!(architecture.contains(&table), "ARCHITECTURE.md should have:\n\n{table}");
 }
 
 /// A server with two slots may have a backlog of which the sum with its blocks is beyond 64 bits, though neither of its slots
