@@ -8,6 +8,8 @@
 //! * [`order`] – when each transfer starts.
 //! * [`bid`] – how clients and servers agree on both without a centre.
 //! * [`queue`] – in which order a server serves the requests of collective I/O.
+//! * [`observe`] – how fast servers are, and which ones are stragglers.
+//! * [`redirect`] – which bytes are not at their default server.
 //! * [`bound`] – how early any plan could end, with the proof.
 //! * [`explain`] – what limits, and what would help.
 //! * [`check`] – re-verifies a plan and its proof from scratch.
@@ -38,8 +40,10 @@ pub mod draw;
 pub mod explain;
 mod graph;
 pub mod model;
+pub mod observe;
 pub mod order;
 pub mod policy;
 pub mod queue;
+pub mod redirect;
 pub mod select;
 pub mod workload;

@@ -23,7 +23,7 @@ const BANNED_TEXT: [&str; 9] =
 const CORE_DEPENDENCIES: [&str; 4] = ["hashbrown", "rand_core", "rand_pcg", "thiserror"];
 
 /// Which rooms of the core each room may use. Use goes one way only.
-const ROOMS: [(&str, &[&str]); 12] = [
+const ROOMS: [(&str, &[&str]); 14] = [
     ("model", &[]),
     ("draw", &[]),
     ("graph", &["model", "draw"]),
@@ -35,6 +35,8 @@ const ROOMS: [(&str, &[&str]); 12] = [
     ("check", &["model", "bound"]),
     ("workload", &["model", "draw"]),
     ("queue", &["model", "draw"]),
+    ("observe", &["model"]),
+    ("redirect", &["model"]),
     ("policy", &["model", "bound", "draw", "select", "order", "bid", "queue"]),
 ];
 

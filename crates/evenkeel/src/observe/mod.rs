@@ -1,0 +1,3 @@
+//! What clients and servers learn of each other from the events that they see.
+
+pub mod speed;

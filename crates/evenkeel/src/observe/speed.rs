@@ -1,0 +1,244 @@
+//! How fast each server is now and has been for long, and which ones are stragglers: paper 004 §1 tells
+//! short-term from long-term ones, but not how they are found, so that is ours.
+//!
+//! A speed is bytes over time of the transfers reported, both fading exponentially, so that a transfer counts
+//! by how long it took and a tiny one cannot pretend much. It is the speed of one transfer, not of all at
+//! once. A server is slow if it is far below the median of all servers; what slows all of them down makes
+//! none a straggler. Whoever is avoided is no longer reported, so what is known of it fades, and it is given
+//! another chance.
+
+use crate::model::ServerId;
+
+/// What makes a straggler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// The time in which the short-term memory fades to 1/e; not less than 1.
+    pub short_ns: u64,
+    /// The same of the long-term memory; not less than `short_ns`.
+    pub long_ns: u64,
+    /// Slower than this share of the median, in thousandths, a server becomes slow; not more than 1000.
+    pub enter_permille: u32,
+    /// From this share on it is slow no longer; not less than `enter_permille`.
+    pub leave_permille: u32,
+    /// With fewer samples, faded as the memory is, nothing is said; not less than 1.
+    pub min_samples: u32,
+}
+
+impl Default for Tuning {
+    fn default() -> Self {
+        Self {
+            // About ten chunks of 64 MiB from one disk: less would follow single transfers.
+            short_ns: 5_000_000_000,
+            // Paper 004 §1: interference lasts for minutes or less, bad hardware for hours. A server that is
+            // five times slower than before is a long-term straggler after about this time.
+            long_ns: 600_000_000_000,
+            // At less than half of the speed, whatever was just begun is done earlier if it begins anew
+            // elsewhere.
+            enter_permille: 500,
+            // Half as much again, so that noise of a fifth in either direction cannot cross both borders.
+            leave_permille: 750,
+            // One slow transfer is an accident, two a coincidence.
+            min_samples: 3,
+        }
+    }
+}
+
+/// Longer than any transfer or pause between two reports of one: a clock was set, or a machine slept.
+const MOST_NS: u64 = 3_600_000_000_000;
+
+/// A terabyte a second, more than any server has: the clock is too coarse for what it measured.
+const MOST_BYTES_PER_NS: u64 = 1000;
+
+/// So little left of a sum of bytes is nothing. If all servers stand still, none must be slower than others
+/// by what is left of better times.
+const LEAST_BYTES: f64 = 1e-6;
+
+/// What is thought of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verdict {
+    /// Too little was seen of it lately.
+    #[default]
+    Unknown,
+    /// As fast as others.
+    Steady,
+    /// Slow now, but not for long: a straggler that may recover by itself.
+    ShortTerm,
+    /// Slow for long, and not known to be any better now.
+    LongTerm,
+    /// Slow for long, but no longer.
+    Recovering,
+}
+
+impl Verdict {
+    /// Whether it is slow now, as far as is known.
+    pub fn is_straggler(self) -> bool {
+        matches!(self, Self::ShortTerm | Self::LongTerm)
+    }
+}
+
+/// The speeds of a server, as of its last report.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Estimate {
+    /// By the short-term memory; finite.
+    pub short_bytes_per_s: f64,
+    /// By the long-term memory; finite.
+    pub long_bytes_per_s: f64,
+}
+
+/// An event of a server, or a question about one, that there is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no server number {0}")]
+pub struct NoSuchServer(pub u32);
+
+/// Sums that fade with time.
+#[derive(Clone, Copy, Debug, Default)]
+struct Memory {
+    bytes: f64,
+    busy_ns: f64,
+    n_samples: f64,
+    is_slow: bool,
+}
+
+impl Memory {
+    fn add(&mut self, kept: f64, bytes: u64, duration_ns: u64) {
+        let left = self.bytes * kept;
+        self.bytes = if left < LEAST_BYTES { 0.0 } else { left } + bytes as f64;
+        self.busy_ns = self.busy_ns * kept + duration_ns as f64;
+        self.n_samples = self.n_samples * kept + 1.0;
+    }
+
+    /// Both sums fade alike, so it is the same however long ago the last sample was; then they were at least
+    /// 1 ns.
+    fn bytes_per_ns(&self) -> Option<f64> {
+        (self.n_samples > 0.0).then(|| self.bytes / self.busy_ns)
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Track {
+    /// The latest report; one that seems to be earlier counts as if it were not.
+    last_ns: u64,
+    short: Memory,
+    long: Memory,
+    verdict: Verdict,
+}
+
+/// What was seen of each server, and the verdicts.
+#[derive(Clone, Debug)]
+pub struct Speeds {
+    tuning: Tuning,
+    tracks: Vec<Track>,
+}
+
+impl Speeds {
+    /// Of so many servers nothing is known yet.
+    pub fn new(n_servers: usize, tuning: Tuning) -> Self {
+        let short_ns = tuning.short_ns.max(1);
+        let enter_permille = tuning.enter_permille.min(1000);
+        let tuning = Tuning {
+            short_ns,
+            long_ns: tuning.long_ns.max(short_ns),
+            enter_permille,
+            leave_permille: tuning.leave_permille.max(enter_permille),
+            min_samples: tuning.min_samples.max(1),
+        };
+        Self { tuning, tracks: vec![Track::default(); n_servers] }
+    }
+
+    /// A transfer from or to a server is done, or has got on: so many bytes in the time since it began or was
+    /// last reported. One that stands still should be reported as well, with no bytes: else nobody knows.
+    /// Tells whether the report counts: one that took no time, or cannot be true, is ignored.
+    pub fn moved(
+        &mut self,
+        now_ns: u64,
+        server: ServerId,
+        bytes: u64,
+        duration_ns: u64,
+    ) -> Result<bool, NoSuchServer> {
+        let track = self.tracks.get_mut(server.index()).ok_or(NoSuchServer(server.0))?;
+        let is_true = (1..=MOST_NS).contains(&duration_ns) && bytes <= duration_ns * MOST_BYTES_PER_NS;
+        if is_true {
+            let passed_ns = now_ns.saturating_sub(track.last_ns);
+            track.last_ns = track.last_ns.max(now_ns);
+            track.short.add(kept(passed_ns, self.tuning.short_ns), bytes, duration_ns);
+            track.long.add(kept(passed_ns, self.tuning.long_ns), bytes, duration_ns);
+        }
+        Ok(is_true)
+    }
+
+    /// Judges all servers by what is known of them now; the verdicts in order of their ids.
+    pub fn judge(&mut self, now_ns: u64) -> impl ExactSizeIterator<Item = Verdict> {
+        let Tuning { short_ns, long_ns, .. } = self.tuning;
+        let is_slow_now = self.compare(now_ns, short_ns, |track| &mut track.short);
+        let is_slow_for_long = self.compare(now_ns, long_ns, |track| &mut track.long);
+        for (track, (now, for_long)) in
+            self.tracks.iter_mut().zip(is_slow_now.into_iter().zip(is_slow_for_long))
+        {
+            track.verdict = match (now, for_long) {
+                (Some(false), Some(true)) => Verdict::Recovering,
+                (_, Some(true)) => Verdict::LongTerm,
+                (Some(true), _) => Verdict::ShortTerm,
+                (Some(false), _) | (_, Some(false)) => Verdict::Steady,
+                (None, None) => Verdict::Unknown,
+            };
+        }
+        self.tracks.iter().map(|track| track.verdict)
+    }
+
+    /// What was thought of a server when all were judged last.
+    pub fn verdict(&self, server: ServerId) -> Result<Verdict, NoSuchServer> {
+        self.tracks.get(server.index()).map(|track| track.verdict).ok_or(NoSuchServer(server.0))
+    }
+
+    /// The speeds of a server, if any report of it has counted, however old.
+    pub fn estimate(&self, server: ServerId) -> Result<Option<Estimate>, NoSuchServer> {
+        let track = self.tracks.get(server.index()).ok_or(NoSuchServer(server.0))?;
+        let speeds = track.short.bytes_per_ns().zip(track.long.bytes_per_ns());
+        Ok(speeds
+            .map(|(short, long)| Estimate { short_bytes_per_s: short * 1e9, long_bytes_per_s: long * 1e9 }))
+    }
+
+    /// Whether each server is slow by one of the memories; `None` where too little is left of it.
+    fn compare(
+        &mut self,
+        now_ns: u64,
+        constant_ns: u64,
+        memory: impl Fn(&mut Track) -> &mut Memory,
+    ) -> Vec<Option<bool>> {
+        let Tuning { enter_permille, leave_permille, min_samples, .. } = self.tuning;
+        let known = |track: &mut Track| {
+            let kept = kept(now_ns.saturating_sub(track.last_ns), constant_ns);
+            let memory = memory(track);
+            memory.bytes_per_ns().filter(|_| memory.n_samples * kept >= min_samples.into())
+        };
+        let speeds: Vec<Option<f64>> = self.tracks.iter_mut().map(known).collect();
+        let median = median(speeds.iter().copied().flatten().collect());
+        let judged = self.tracks.iter_mut().zip(speeds).map(|(track, speed)| {
+            let memory = memory(track);
+            let border = if memory.is_slow { leave_permille } else { enter_permille };
+            // What is not known must first be slow again. If all stand still, nobody is slower than others.
+            memory.is_slow = speed.is_some_and(|speed| speed * 1000.0 < median * f64::from(border));
+            speed.map(|_| memory.is_slow)
+        });
+        judged.collect()
+    }
+}
+
+/// The middle one, or the mean of both; of none 0.
+fn median(mut speeds: Vec<f64>) -> f64 {
+    speeds.sort_unstable_by(f64::total_cmp);
+    let n = speeds.len();
+    if n == 0 { 0.0 } else { f64::midpoint(speeds[(n - 1) / 2], speeds[n / 2]) }
+}
+
+/// What is left after so long, e^-(passed/constant): the start of the series for a sixteenth of the exponent,
+/// then squared four times. Unlike `exp` it gives the same bits on every machine.
+fn kept(passed_ns: u64, constant_ns: u64) -> f64 {
+    let x = passed_ns as f64 / constant_ns as f64 / 16.0;
+    let mut grown = 1.0 + x * (1.0 + x / 2.0 * (1.0 + x / 3.0 * (1.0 + x / 4.0)));
+    for _ in 0..4 {
+        grown *= grown;
+    }
+    // So long ago that it overflows: nothing is left.
+    if grown.is_finite() { 1.0 / grown } else { 0.0 }
+}

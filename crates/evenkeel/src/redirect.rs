@@ -1,0 +1,377 @@
+//! The redirect table of a default server (paper 004): which bytes of its objects are at other servers.
+//!
+//! **At every time exactly one location is authoritative for each byte**: the server that the table names, or
+//! else the default server, its home. Extents of an object never overlap, so the table names one server at
+//! most.
+//!
+//! The order of steps that keeps this true for the data as well:
+//! * *A write elsewhere*: data at the server, then [`RedirectTable::wrote`], then the acknowledgement, then
+//!   the deletion of what became stale. A write at home is the same.
+//! * *A move home*: copy **beside** what is at home, then [`RedirectTable::compare_and_remove`]. Only if that
+//!   succeeds the copy takes its place, in the same step, and what was copied may be deleted. Put in place
+//!   any earlier, it would replace what was written at home in the meantime.
+//! * *A deletion* names a version. A server deletes only what is known to be of that version or an older one,
+//!   lest a late deletion meet a later write.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+
+use crate::model::ServerId;
+
+/// Some bytes of an object in one piece, perhaps none. An object has at most `u64::MAX` bytes, so the last of
+/// them is number `u64::MAX - 1`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Extent {
+    start: u64,
+    end: u64,
+}
+
+/// An extent would end behind the largest object that there can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{bytes} bytes from offset {start} end behind 2^64 - 1, the size of the largest object")]
+pub struct TooLong {
+    /// Where it would begin.
+    pub start: u64,
+    /// How long it would be.
+    pub bytes: u64,
+}
+
+impl Extent {
+    /// All bytes that an object can have.
+    pub const ALL: Self = Self { start: 0, end: u64::MAX };
+
+    /// So many bytes from an offset.
+    pub fn new(start: u64, bytes: u64) -> Result<Self, TooLong> {
+        let end = start.checked_add(bytes).ok_or(TooLong { start, bytes })?;
+        Ok(Self { start, end })
+    }
+
+    /// The offset of the first byte.
+    pub fn start(self) -> u64 {
+        self.start
+    }
+
+    /// The offset behind the last byte.
+    pub fn end(self) -> u64 {
+        self.end
+    }
+
+    /// How many bytes there are.
+    pub fn bytes(self) -> u64 {
+        self.end - self.start
+    }
+
+    /// Whether there are no bytes.
+    pub fn is_empty(self) -> bool {
+        self.start == self.end
+    }
+
+    /// The bytes that are in both, if there are any.
+    fn common(self, other: Self) -> Option<Self> {
+        let (start, end) = (self.start.max(other.start), self.end.min(other.end));
+        (start < end).then_some(Self { start, end })
+    }
+
+    /// The bytes before and behind those of `other`, which overlaps.
+    fn around(self, other: Self) -> impl Iterator<Item = Self> {
+        let before = Self { start: self.start, end: other.start.max(self.start) };
+        let behind = Self { start: other.end.min(self.end), end: self.end };
+        [before, behind].into_iter().filter(|extent| !extent.is_empty())
+    }
+}
+
+/// The number of a write among all that a table was told of; later ones have higher numbers. A table that is
+/// told of a write each nanosecond runs out of them after 584 years.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version(pub u64);
+
+/// Bytes that are at another server than the default, or were.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redirect {
+    /// Which bytes of the object.
+    pub extent: Extent,
+    /// Where they are.
+    pub server: ServerId,
+    /// The write that brought them there.
+    pub version: Version,
+}
+
+/// A piece of what was looked up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Piece {
+    /// At the default server.
+    Home(Extent),
+    /// At another one.
+    Away(Redirect),
+}
+
+impl Piece {
+    /// Which bytes of the object it has.
+    pub fn extent(self) -> Extent {
+        match self {
+            Self::Home(extent) => extent,
+            Self::Away(redirect) => redirect.extent,
+        }
+    }
+}
+
+/// What follows from a write.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wrote {
+    /// The number of the write.
+    pub version: Version,
+    /// What it made stale at servers where it did not go itself, by ascending offset: to be deleted there.
+    pub stale: Vec<Redirect>,
+}
+
+/// The bytes were written, or moved home, since they were read. The copy that was made of them is worth
+/// nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the extent has changed since it was read; discard the copy and look it up again")]
+pub struct Changed;
+
+/// What was kept of a table cannot be of one. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Misfit {
+    #[error("a redirect to server {0}, which is the default server itself")]
+    AtHome(u32),
+    #[error("no table has seen {0} writes; the last version was not kept as it was")]
+    NoVersionsLeft(u64),
+    #[error("version {0} is later than the last one that the table was resumed with")]
+    TooNew(u64),
+    #[error("the row overlaps another one; two servers cannot both have the last write")]
+    Overlap,
+    #[error("version {0} is that of another object or server; a version is a single write")]
+    NotOneWrite(u64),
+}
+
+/// What is known of an extent, by its start.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    end: u64,
+    server: ServerId,
+    version: Version,
+}
+
+/// The table of one default server. `O` names objects; each extent has a clone of it, so it should be cheap
+/// to clone.
+///
+/// A write cuts whatever it overlaps. Neighbours are one extent only if they have the same server *and*
+/// version, that is, come from a single write: under a new version for both, writes that append without end
+/// would make every attempt to move the first bytes home fail.
+#[derive(Clone, Debug)]
+pub struct RedirectTable<O> {
+    home: ServerId,
+    last: Version,
+    /// The extents of each object that has any, which do not overlap and are not empty.
+    objects: BTreeMap<O, BTreeMap<u64, Entry>>,
+    /// The object of each extent, by its version and start: oldest first.
+    by_age: BTreeMap<(Version, u64), O>,
+    bytes: u128,
+}
+
+impl<O: Ord + Clone> RedirectTable<O> {
+    /// The table of a default server that has everything itself.
+    pub fn new(home: ServerId) -> Self {
+        let last = Version::default();
+        Self { home, last, objects: BTreeMap::new(), by_age: BTreeMap::new(), bytes: 0 }
+    }
+
+    /// A table whose versions go on behind `last`; rows that were kept are put in by [`Self::restore`].
+    pub fn resume(home: ServerId, last: Version) -> Result<Self, Misfit> {
+        // Nobody gets that far by counting, and half of all numbers are left.
+        if last.0 > u64::MAX / 2 {
+            Err(Misfit::NoVersionsLeft(last.0))
+        } else {
+            Ok(Self { last, ..Self::new(home) })
+        }
+    }
+
+    /// Puts a row back that [`Self::oldest_first`] gave. Parts of one write that touch become one extent
+    /// again.
+    pub fn restore(&mut self, object: &O, row: Redirect) -> Result<(), Misfit> {
+        let Redirect { mut extent, server, version } = row;
+        if server == self.home {
+            return Err(Misfit::AtHome(server.0));
+        }
+        if version > self.last {
+            return Err(Misfit::TooNew(version.0));
+        }
+        let entries = self.objects.get(object);
+        if overlapping(entries, extent).next().is_some() {
+            return Err(Misfit::Overlap);
+        }
+        let sibling = self.by_age.range((version, 0)..=(version, u64::MAX)).next();
+        let is_other = |((_, start), of): (&(Version, u64), &O)| {
+            of != object || entries.and_then(|entries| entries.get(start)).is_none_or(|e| e.server != server)
+        };
+        if sibling.is_some_and(is_other) {
+            return Err(Misfit::NotOneWrite(version.0));
+        }
+        if extent.is_empty() {
+            return Ok(());
+        }
+        let before = entries.and_then(|entries| entries.range(..extent.start).next_back());
+        let before = before.map(|(&start, &entry)| (start, entry)).filter(|(_, e)| e.end == extent.start);
+        let behind = entries.and_then(|entries| Some((extent.end, *entries.get(&extent.end)?)));
+        for (start, entry) in [before, behind].into_iter().flatten().filter(|(_, e)| e.version == version) {
+            self.take(object, start);
+            extent = Extent { start: extent.start.min(start), end: extent.end.max(entry.end) };
+        }
+        self.put(object, Redirect { extent, server, version });
+        Ok(())
+    }
+
+    /// A write has brought these bytes to a server, which may be the default server: then they are redirected
+    /// no longer. A write of no bytes changes nothing and has the version of the last one.
+    pub fn wrote(&mut self, object: &O, extent: Extent, server: ServerId) -> Wrote {
+        if extent.is_empty() {
+            return Wrote { version: self.last, stale: Vec::new() };
+        }
+        self.last.0 += 1;
+        let mut stale = self.cut(object, extent);
+        // What was there before has been overwritten in its place.
+        stale.retain(|old| old.server != server);
+        if server != self.home {
+            self.put(object, Redirect { extent, server, version: self.last });
+        }
+        self.drop_if_home(object);
+        Wrote { version: self.last, stale }
+    }
+
+    /// Where these bytes are: pieces by ascending offset that leave nothing out. Of no bytes there are no
+    /// pieces.
+    pub fn lookup(&self, object: &O, extent: Extent) -> Vec<Piece> {
+        let mut pieces = Vec::new();
+        let mut at = extent.start;
+        for redirect in overlapping(self.objects.get(object), extent) {
+            let Some(common) = redirect.extent.common(extent) else { continue };
+            if at < common.start {
+                pieces.push(Piece::Home(Extent { start: at, end: common.start }));
+            }
+            pieces.push(Piece::Away(Redirect { extent: common, ..redirect }));
+            at = common.end;
+        }
+        if at < extent.end {
+            pieces.push(Piece::Home(Extent { start: at, end: extent.end }));
+        }
+        pieces
+    }
+
+    /// The maintainer has copied bytes home that it had looked up as `read`, all of an extent or a part of
+    /// it: they are redirected no longer, unless any of them has changed since; then nothing is done.
+    /// Where there are no bytes, none has changed.
+    pub fn compare_and_remove(&mut self, object: &O, read: Redirect) -> Result<(), Changed> {
+        if read.extent.is_empty() {
+            return Ok(());
+        }
+        // Neighbours of one write are one extent, so a single one must have them all.
+        let now = overlapping(self.objects.get(object), read.extent).next().ok_or(Changed)?;
+        let is_same = (now.server, now.version) == (read.server, read.version);
+        if !is_same || now.extent.common(read.extent) != Some(read.extent) {
+            return Err(Changed);
+        }
+        self.cut(object, read.extent);
+        self.drop_if_home(object);
+        Ok(())
+    }
+
+    /// All there is to move home, oldest write first, beginning behind `after`. What is written again goes to
+    /// the end, so bytes in constant use, whose moves would fail, do not keep the others waiting; nor does a
+    /// server that is down, if the maintainer goes on behind what it could not move and begins anew at the
+    /// end.
+    pub fn oldest_first(&self, after: Option<Redirect>) -> impl Iterator<Item = (&O, Redirect)> {
+        let after = after.map(|after| (after.version, after.extent.start));
+        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+        self.by_age.range((from, Bound::Unbounded)).filter_map(|((_, start), object)| {
+            let entry = self.objects.get(object)?.get(start)?;
+            Some((object, entry.redirect(*start)))
+        })
+    }
+
+    /// The default server.
+    pub fn home(&self) -> ServerId {
+        self.home
+    }
+
+    /// The version of the last write.
+    pub fn last_version(&self) -> Version {
+        self.last
+    }
+
+    /// How many objects have bytes elsewhere.
+    pub fn n_objects(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// How many extents are elsewhere.
+    pub fn n_extents(&self) -> usize {
+        self.by_age.len()
+    }
+
+    /// How many bytes are elsewhere.
+    pub fn bytes(&self) -> u128 {
+        self.bytes
+    }
+
+    /// Takes an extent out of the table; tells what there was of it, by ascending offset.
+    fn cut(&mut self, object: &O, extent: Extent) -> Vec<Redirect> {
+        let found: Vec<Redirect> = overlapping(self.objects.get(object), extent).collect();
+        let mut cut = Vec::with_capacity(found.len());
+        for whole in found {
+            self.take(object, whole.extent.start);
+            for rest in whole.extent.around(extent) {
+                self.put(object, Redirect { extent: rest, ..whole });
+            }
+            cut.extend(whole.extent.common(extent).map(|extent| Redirect { extent, ..whole }));
+        }
+        cut
+    }
+
+    fn put(&mut self, object: &O, redirect: Redirect) {
+        let Redirect { extent, server, version } = redirect;
+        let entry = Entry { end: extent.end, server, version };
+        match self.objects.get_mut(object) {
+            Some(entries) => _ = entries.insert(extent.start, entry),
+            None => _ = self.objects.insert(object.clone(), BTreeMap::from([(extent.start, entry)])),
+        }
+        self.by_age.insert((version, extent.start), object.clone());
+        self.bytes += u128::from(extent.bytes());
+    }
+
+    /// The object may be left without extents.
+    fn take(&mut self, object: &O, start: u64) {
+        if let Some(entry) = self.objects.get_mut(object).and_then(|entries| entries.remove(&start)) {
+            self.by_age.remove(&(entry.version, start));
+            self.bytes -= u128::from(entry.end - start);
+        }
+    }
+
+    fn drop_if_home(&mut self, object: &O) {
+        if self.objects.get(object).is_some_and(BTreeMap::is_empty) {
+            self.objects.remove(object);
+        }
+    }
+}
+
+impl Entry {
+    fn redirect(self, start: u64) -> Redirect {
+        let Self { end, server, version } = self;
+        Redirect { extent: Extent { start, end }, server, version }
+    }
+}
+
+/// The extents, whole, that have bytes of `extent`.
+fn overlapping(
+    entries: Option<&BTreeMap<u64, Entry>>,
+    extent: Extent,
+) -> impl Iterator<Item = Redirect> + use<'_> {
+    let entries = entries.filter(|_| !extent.is_empty()).into_iter();
+    entries.flat_map(move |entries| {
+        // One that begins earlier may reach into it; those before that one end earlier still.
+        let before = entries.range(..extent.start).next_back();
+        let before = before.filter(|(_, entry)| entry.end > extent.start);
+        before.into_iter().chain(entries.range(extent.start..extent.end)).map(|(&start, e)| e.redirect(start))
+    })
+}
