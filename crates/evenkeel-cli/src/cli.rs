@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use evenkeel::place::MAX_LEVELS;
 use evenkeel::policy::{self, Kind, Policy};
 
 /// Plan parallel I/O over replicated storage: which replica serves each request, and when, so that the job ends
@@ -48,6 +49,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Order the requests of collective I/O that wait at servers
     Collective(CollectiveArgs),
+    /// Choose servers for writes
+    Place(PlaceArgs),
     /// Draw a batch to try things on
     Generate(GenerateArgs),
     /// A hot spot, planned by several policies, side by side
@@ -355,6 +358,68 @@ pub struct CollectiveArgs {
     /// Where to write the order; `-` is standard output
     #[arg(long, value_name = "ORDER.csv")]
     pub out: Option<PathBuf>,
+    /// Print the summary as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn place_policy_help() -> String {
+    format!("How servers are chosen\n{}\n", listed(|policy| matches!(policy.kind, Kind::Place(_))))
+}
+
+/// Arguments of `place`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel place writes.csv --servers servers.csv
+  evenkeel place writes.csv --servers servers.csv --policy trh --threshold 1048576 --out places.csv
+  evenkeel place writes.csv --servers servers.csv --policy hm-lru --replicas 3 --json
+  evenkeel place writes.csv --servers servers.csv --policy nltr --levels 3 --html loads.html
+
+Writes are a CSV file with one row a write, in order of arrival:
+  object,offset,bytes
+  17,0,4194304
+
+The default server of an object with a number as its name is that number modulo the servers, of any other a hash; a policy \
+may choose others. What servers have to write already is their backlog in the servers file. The places have one row a \
+write: write,object,server,default, where a write is its row, from 0, and copies are on s1|s2. With --out - they go to \
+standard output and the summary to standard error.")]
+pub struct PlaceArgs {
+    /// What is to be written, as CSV: object,offset,bytes; `-` is standard input
+    pub writes: PathBuf,
+    /// The servers, as CSV: server,backlog,…; hm-lru also reads connections and `last_used`
+    #[arg(long, value_name = "FILE")]
+    pub servers: PathBuf,
+    #[arg(long, value_name = "NAME", default_value = "mlml", help = place_policy_help())]
+    #[allow(missing_docs)]
+    pub policy: String,
+    /// Copies of each write, on different servers
+    #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub replicas: u32,
+    /// nltr divides servers and writes into 2^N sections
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_LEVELS)))]
+    pub levels: u32,
+    /// mlml, trh and nltr leave a write on its default server unless another has so many bytes less, and one more
+    #[arg(long, value_name = "BYTES", default_value_t = 0)]
+    pub threshold: u64,
+    /// mlml, trh and nltr decide on so many writes at a time
+    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
+    pub window: u64,
+    /// mlml, trh and nltr sort servers again for each object; else once a window
+    #[arg(long)]
+    pub resort: bool,
+    /// hm-lru counts what it places as a connection; else connections stay as the servers file has them
+    #[arg(long)]
+    pub optimistic: bool,
+    /// Seed of whatever is drawn
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// Where to write the places; `-` is standard output
+    #[arg(long, value_name = "PLACES.csv")]
+    pub out: Option<PathBuf>,
+    /// Where to write a page with a chart of the loads; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Print the summary as one JSON object
     #[arg(long)]
     pub json: bool,

@@ -8,7 +8,8 @@
 //! * [`order`] – when each transfer starts.
 //! * [`bid`] – how clients and servers agree on both without a centre.
 //! * [`queue`] – in which order a server serves the requests of collective I/O.
-//! * [`observe`] – how fast servers are, and which ones are stragglers.
+//! * [`place`] – where a write goes.
+//! * [`observe`] – what clients know of servers from what they sent and what is reported.
 //! * [`redirect`] – which bytes are not at their default server.
 //! * [`bound`] – how early any plan could end, with the proof.
 //! * [`explain`] – what limits, and what would help.
@@ -42,6 +43,7 @@ mod graph;
 pub mod model;
 pub mod observe;
 pub mod order;
+pub mod place;
 pub mod policy;
 pub mod queue;
 pub mod redirect;

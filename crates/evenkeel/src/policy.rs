@@ -5,6 +5,9 @@ use crate::bound::Bound;
 use crate::draw::{Seeded, Ties};
 use crate::model::{Batch, Choice, Cluster, Grant, Ratio, Schedule};
 use crate::order::{self, rounds::Rounds};
+use crate::place::hdfs_random::HdfsRandom;
+use crate::place::hm_lru::HmLru;
+use crate::place::{PlaceFn, mlml::Mlml, nltr::Nltr, rr::Rr, trh::Trh, two_choice::TwoChoice};
 use crate::queue::discipline::{Fifo, Hio, Local, Sorted};
 use crate::queue::hio::{self, Tuning};
 use crate::queue::{Discipline, edd, nio, sio};
@@ -73,6 +76,8 @@ pub enum Kind {
     Plan(PlanFn),
     /// In which order a server serves the requests of collective I/O.
     Queue(Discipline),
+    /// Where a write goes.
+    Place(PlaceFn),
 }
 
 /// A policy.
@@ -93,15 +98,16 @@ pub struct Policy {
 }
 
 /// The rooms that policies live in, and the question that each answers.
-pub static ROOMS: [(&str, &str); 4] = [
+pub static ROOMS: [(&str, &str); 5] = [
     ("select", "which replica serves each request"),
     ("order", "in which slot each transfer takes place"),
     ("bid", "both, agreed by clients and servers without a centre"),
     ("queue", "in which order a server serves what waits there"),
+    ("place", "where a write goes"),
 ];
 
 /// All policies, by question.
-pub static POLICIES: [Policy; 28] = [
+pub static POLICIES: [Policy; 35] = [
     Policy {
         name: "optimal",
         room: "select",
@@ -377,6 +383,62 @@ pub static POLICIES: [Policy; 28] = [
             queue: |_| Box::new(Local::default()),
         }),
     },
+    Policy {
+        name: "rr",
+        room: "place",
+        alias: None,
+        source: "round robin, paper 004 §3.4",
+        summary: "every object on its default server: its number modulo the servers",
+        kind: Kind::Place(|_, _| Box::new(Rr)),
+    },
+    Policy {
+        name: "mlml",
+        room: "place",
+        alias: None,
+        source: "paper 004 §3.4.1",
+        summary: "the longest write to the least loaded server, the next to the next, in turn",
+        kind: Kind::Place(|_, n_servers| Box::new(Mlml::new(n_servers))),
+    },
+    Policy {
+        name: "trh",
+        room: "place",
+        alias: None,
+        source: "paper 004 §3.4.2",
+        summary: "the lighter of two servers drawn from the less loaded half",
+        kind: Kind::Place(|_, n_servers| Box::new(Trh::new(n_servers))),
+    },
+    Policy {
+        name: "nltr",
+        room: "place",
+        alias: None,
+        source: "paper 004 §3.4.3",
+        summary: "the same, from the less loaded the longer the write is, in 2^--levels sections",
+        kind: Kind::Place(|options, n_servers| Box::new(Nltr::new(options.levels, n_servers))),
+    },
+    Policy {
+        name: "two-choice",
+        room: "place",
+        alias: None,
+        source: "paper 004 §2.2",
+        summary: "the default server and one drawn are asked for their loads, the lighter is taken",
+        kind: Kind::Place(|_, _| Box::<TwoChoice>::default()),
+    },
+    Policy {
+        name: "hm-lru",
+        room: "place",
+        alias: None,
+        source: "paper 003 §4.6",
+        summary: "of three servers drawn the one with few connections that was not used for long",
+        kind: Kind::Place(|_, _| Box::<HmLru>::default()),
+    },
+    Policy {
+        name: "hdfs-random",
+        room: "place",
+        alias: None,
+        source: "HDFS, paper 003 §4.6",
+        summary: "different servers drawn for each write",
+        kind: Kind::Place(|_, _| Box::<HdfsRandom>::default()),
+    },
 ];
 
 fn bidding(batch: &Batch, cluster: &Cluster, rules: Rules) -> (Choice, Ordered) {
@@ -393,6 +455,14 @@ fn by_grants(batch: &Batch, cluster: &Cluster, grants: &[Grant], messages: Optio
 pub fn queues() -> impl Iterator<Item = (&'static Policy, &'static Discipline)> {
     POLICIES.iter().filter_map(|policy| match &policy.kind {
         Kind::Queue(discipline) => Some((policy, discipline)),
+        _ => None,
+    })
+}
+
+/// The policies that place writes, by name.
+pub fn placing() -> impl Iterator<Item = (&'static Policy, PlaceFn)> {
+    POLICIES.iter().filter_map(|policy| match policy.kind {
+        Kind::Place(place) => Some((policy, place)),
         _ => None,
     })
 }

@@ -6,6 +6,7 @@ mod compare;
 mod demo;
 mod explain;
 mod generate;
+mod place;
 mod plan;
 mod score;
 mod shell;
@@ -40,6 +41,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Explain(args) => explain::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Collective(args) => collective::run(&args),
+        Command::Place(args) => place::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions { shell } => shell::completions(shell),
@@ -104,7 +106,8 @@ impl Task {
     /// The policy of that name in the order of that name, or in its own.
     fn named(policy: &str, order: Option<&str>, ask: Ask) -> Result<Self> {
         let order = order.map(ordering).transpose()?;
-        let planning = |policy: &Policy| !matches!(policy.kind, Kind::Queue(_));
+        let planning =
+            |policy: &Policy| matches!(policy.kind, Kind::Select(_) | Kind::Order(_) | Kind::Plan(_));
         let found = known(policy, "policy", planning)?;
         let (policy, choose, usual) = match found.kind {
             Kind::Select(select) => (found, Choose::Select(select), ordering("colour")?),

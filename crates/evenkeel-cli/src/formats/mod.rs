@@ -1,4 +1,4 @@
-//! The fixed formats: batches, servers, clients, plans, summaries and queues.
+//! The fixed formats: batches, servers, clients, plans, summaries, queues and writes.
 //!
 //! Every reader takes any [`Read`], refuses what is wrong with an [`InputError`] that names the place and the
 //! remedy, and never holds more than one record beside what it keeps.
@@ -11,6 +11,7 @@ mod plan;
 mod queue_csv;
 mod summary;
 mod table;
+mod writes_csv;
 
 use std::fmt;
 use std::fs::File;
@@ -28,6 +29,7 @@ pub use plan::{read_plan, write_plan};
 pub use queue_csv::{QueueInput, read_queue, write_orders};
 pub use summary::{Bottleneck, Figure, Seconds, Summary, read_summary};
 pub(crate) use table::quoted;
+pub use writes_csv::{Objects, WritesInput, read_writes, write_places};
 
 /// What is wrong with an input, and where.
 #[derive(Debug, PartialEq, Eq)]

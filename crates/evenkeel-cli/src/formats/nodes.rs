@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, Write};
 
 use evenkeel::model::{Batch, Client, NameTable, Ratio, Server};
+use evenkeel::observe::Warmth;
 
 use super::table::{Table, quoted};
 use super::{InputError, numbers};
@@ -16,13 +17,21 @@ pub struct Nodes<T> {
     pub nodes: Vec<T>,
     /// The host of each; empty if it is not given.
     pub hosts: Vec<String>,
+    /// Of servers: how many clients each serves, and when it was last used; 0 if it is not given.
+    pub warmth: Vec<Warmth>,
+}
+
+impl<T> Nodes<T> {
+    fn none() -> Self {
+        Self { names: NameTable::new(), nodes: Vec::new(), hosts: Vec::new(), warmth: Vec::new() }
+    }
 }
 
 /// Reads a servers file; backlogs in blocks of so many bytes.
 pub fn read_servers(reader: impl BufRead, file: &str, block: u64) -> Result<Nodes<Server>, InputError> {
     let optional = ["speed", "slots", "backlog", "host", "connections", "last_used"];
     let mut table = Table::open(reader, file, &["server"], &optional)?;
-    let mut found = Nodes { names: NameTable::new(), nodes: Vec::new(), hosts: Vec::new() };
+    let mut found = Nodes::none();
     while table.next()? {
         add_name(&table, &mut found.names, "server")?;
         let mut server = Server::default();
@@ -36,11 +45,13 @@ pub fn read_servers(reader: impl BufRead, file: &str, block: u64) -> Result<Node
             let bytes = numbers::whole(text, "backlog").map_err(|e| table.error(e))?;
             server.backlog = bytes.div_ceil(block.max(1));
         }
-        for (column, what) in [(5, "number of connections"), (6, "time of last use")] {
-            if let Some(text) = table.field(column)? {
-                numbers::whole(text, what).map_err(|e| table.error(e))?;
-            }
-        }
+        let number = |column: usize, what: &str| {
+            let number = table.field(column)?.map(|text| numbers::whole(text, what)).transpose();
+            Ok(number.map_err(|e| table.error(e))?.unwrap_or(0))
+        };
+        let (connections, last_used_ns) =
+            (number(5, "number of connections")?, number(6, "time of last use")?);
+        found.warmth.push(Warmth { connections, last_used_ns });
         found.hosts.push(table.field(4)?.unwrap_or_default().to_owned());
         found.nodes.push(server);
     }
@@ -61,7 +72,7 @@ pub fn write_servers(batch: &Batch, servers: &[Server], mut out: impl Write) -> 
 /// Reads a clients file.
 pub fn read_clients(reader: impl BufRead, file: &str) -> Result<Nodes<Client>, InputError> {
     let mut table = Table::open(reader, file, &["client"], &["slots", "host"])?;
-    let mut found = Nodes { names: NameTable::new(), nodes: Vec::new(), hosts: Vec::new() };
+    let mut found = Nodes::none();
     while table.next()? {
         add_name(&table, &mut found.names, "client")?;
         let mut client = Client::default();

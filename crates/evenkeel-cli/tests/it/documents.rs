@@ -31,11 +31,14 @@ fn the_examples_in_the_help() {
     bash(
         "evenkeel generate | gzip > batch.csv.gz; evenkeel generate --format json --out batch.json;
         (echo server; printf 's%d\\n' {0..999}) > servers.csv;
-        printf 'app,server,read,shuffle\\na,s0,1,0\\nb,s0,1,5\\n' > queue.csv",
+        printf 'app,server,read,shuffle\\na,s0,1,0\\nb,s0,1,5\\n' > queue.csv;
+        printf 'object,offset,bytes\\n17,0,4194304\\n' > writes.csv",
         folder.path(),
     );
     let mut n_run = 0;
-    for command in ["generate", "plan", "check", "score", "explain", "collective", "compare", "demo", ""] {
+    for command in
+        ["generate", "plan", "check", "score", "explain", "collective", "place", "compare", "demo", ""]
+    {
         let help = bash(&format!("evenkeel {command} --help"), folder.path());
         let indented = help.lines().filter_map(|line| line.strip_prefix("  "));
         let examples = indented.filter(|line| line.starts_with("evenkeel ") || line.starts_with("zcat "));

@@ -8,6 +8,7 @@ mod compare;
 mod documents;
 mod explain;
 mod interrupted;
+mod place;
 mod readers;
 mod round_trip;
 mod unequal;

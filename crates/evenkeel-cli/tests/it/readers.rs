@@ -5,12 +5,13 @@ use std::io::Cursor;
 use evenkeel_cli::formats::{self, Declared};
 use proptest::prelude::*;
 
-const SEEDS: [&str; 9] = [
+const SEEDS: [&str; 10] = [
     "client,bytes,replicas\nc0,1,s0|s3|s7\nc1,2,s3\n",
     "client,bytes,replicas,chunk,job,arrival\n\"c,0\",1,\"s0|s1\",x,y,0\r\nc1,18446744073709551615,s1,x,y,7",
     r#"{"format":1,"servers":["s0","s1"],"clients":["c"],"requests":[{"client":"c","bytes":3,"replicas":["s0","s1"]}]}"#,
     "server,speed,slots,backlog,host,connections,last_used\ns0,0.5,2,100,h,3,9\n",
     "client,slots,host\nc0,1,h\n",
+    "object,offset,bytes\n17,0,5\n007,9,18446744073709551615\n\"a,b\",3,0\n",
     "app,server,read,shuffle\na0,s0,1,0.5\n\"a,1\",s1,18446744073.709551615,0\n",
     "request,client,server,start,blocks\n0,c0,s0,0,1\n1,c1,s3,0,2\n",
     "request,client,server,start,blocks\n0,c0,s0,0.5,0.25\n0,c0,s0,1.000000001,0.75\n1,c1,s3,18446744073709551615.9,2\n",
@@ -28,6 +29,7 @@ fn read_all(bytes: &[u8]) {
     let _ = formats::read_plan(Cursor::new(bytes), "x", &batch);
     let _ = formats::read_summary(Cursor::new(bytes), "x");
     let _ = formats::read_queue(Cursor::new(bytes), "x");
+    let _ = formats::read_writes(Cursor::new(bytes), "x", 3);
 }
 
 proptest! {

@@ -90,10 +90,16 @@ impl NameTable {
         id
     }
 
-    /// The same names in natural order, and for each old id its new one.
-    pub fn sorted_naturally(&self) -> (Self, Vec<u32>) {
+    /// All ids in the natural order of their names.
+    pub fn natural_order(&self) -> Vec<u32> {
         let mut order: Vec<u32> = (0..self.len() as u32).collect();
         order.sort_unstable_by(|&a, &b| natural_cmp(self.name(a), self.name(b)));
+        order
+    }
+
+    /// The same names in natural order, and for each old id its new one.
+    pub fn sorted_naturally(&self) -> (Self, Vec<u32>) {
+        let order = self.natural_order();
         let mut sorted = Self::new();
         let mut new_id = vec![0; order.len()];
         for old in order {

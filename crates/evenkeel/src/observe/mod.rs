@@ -1,3 +1,35 @@
-//! What clients and servers learn of each other from the events that they see.
+//! What clients know of servers from what they sent there and what servers report. Papers 003 and 004.
+//!
+//! * [`ServerLog`] – how much was sent to each server and is not known to be done (paper 004 §3.3).
+//! * [`HeatMap`] – how many clients each server has, and when it was last chosen (paper 003 §4.6).
+//! * [`speed`] – how fast each server is, and who is a straggler.
+//!
+//! All are state machines: they are told what happens and asked what follows, and have no clock. What fits
+//! nothing is refused as [`Stray`] and changes nothing.
 
+mod heat;
+mod log;
 pub mod speed;
+
+pub use heat::{HeatMap, Warmth};
+pub use log::{Forget, ServerLog, SortKey, Unit, lowered};
+
+use crate::model::ServerId;
+
+/// A report that fits nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Stray {
+    #[error("there is no server {server}, only {n_servers}; number them from 0 on")]
+    UnknownServer { server: u32, n_servers: u32 },
+    #[error("server {server} has reported at {last_ns} already, after {at_ns}; the later report holds")]
+    Late { server: u32, at_ns: u64, last_ns: u64 },
+}
+
+/// Refuses a server that is not there.
+fn known(server: ServerId, n_servers: usize) -> Result<usize, Stray> {
+    let is_known = server.index() < n_servers;
+    is_known
+        .then_some(server.index())
+        .ok_or(Stray::UnknownServer { server: server.0, n_servers: n_servers as u32 })
+}

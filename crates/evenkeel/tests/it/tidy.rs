@@ -23,7 +23,7 @@ const BANNED_TEXT: [&str; 9] =
 const CORE_DEPENDENCIES: [&str; 4] = ["hashbrown", "rand_core", "rand_pcg", "thiserror"];
 
 /// Which rooms of the core each room may use. Use goes one way only.
-const ROOMS: [(&str, &[&str]); 14] = [
+const ROOMS: [(&str, &[&str]); 15] = [
     ("model", &[]),
     ("draw", &[]),
     ("graph", &["model", "draw"]),
@@ -35,9 +35,10 @@ const ROOMS: [(&str, &[&str]); 14] = [
     ("check", &["model", "bound"]),
     ("workload", &["model", "draw"]),
     ("queue", &["model", "draw"]),
-    ("observe", &["model"]),
+    ("observe", &["model", "draw"]),
     ("redirect", &["model"]),
-    ("policy", &["model", "bound", "draw", "select", "order", "bid", "queue"]),
+    ("place", &["model", "draw", "observe"]),
+    ("policy", &["model", "bound", "draw", "select", "order", "bid", "queue", "place"]),
 ];
 
 /// Which crates of the workspace each crate may depend on.

@@ -1,0 +1,151 @@
+//! `evenkeel place`: where writes go, its figures, and what it refuses.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use super::{evenkeel, folder_with, json, printed, stderr, stdout};
+
+/// Golden G-004.4, figure 9 of paper 004.
+const WRITES: &str = "object,offset,bytes\n2,0,12\n3,0,10\n6,0,8\n1,0,6\n4,0,4\n5,0,2\n";
+const SERVERS: &str = "server,backlog\ns0,40\ns1,130\ns2,100\ns3,70\ns4,10\n";
+
+#[test]
+fn places_and_figures() {
+    let folder = folder_with(&[("writes.csv", WRITES), ("servers.csv", SERVERS)]);
+    let args = ["place", "writes.csv", "--servers", "servers.csv", "--policy", "mlml", "--threshold", "5"];
+    let text = printed(&[&args[..], &["--out", "places.csv", "--json"]].concat(), folder.path());
+    let places = fs::read_to_string(folder.path().join("places.csv")).unwrap();
+    let wanted = "write,object,server,default\n\
+                  0,2,s4,s2\n1,3,s0,s3\n2,6,s3,s1\n3,1,s2,s1\n4,4,s4,s4\n5,5,s4,s0\n";
+    assert_eq!(places, wanted);
+    let wanted = "{\"format\":1,\"policy\":\"mlml\",\"writes\":6,\"redirected\":5,\"probes\":0,\"max_load\":130,\
+                  \"min_load\":28,\"mean_load\":78.4,\"stddev_load\":36.8}\n";
+    assert_eq!(text, wanted);
+    let text = printed(&args, folder.path());
+    assert!(text.contains("6 writes on 5 servers; 5 not on the default server"), "{text}");
+    assert!(text.contains("█") && text.contains("s4") && text.contains("rr"), "{text}");
+}
+
+/// With `-` the places go to standard output and the summary to standard error; the page stands alone.
+#[test]
+fn standard_streams_and_the_page() {
+    let folder = folder_with(&[("writes.csv", WRITES), ("servers.csv", "server\n\"s,0\"\n")]);
+    let args = ["place", "writes.csv", "--servers", "servers.csv", "--out", "-", "--html", "page.html"];
+    let output = evenkeel(&args, folder.path());
+    assert!(stdout(&output).starts_with("write,object,server,default\n0,2,\"s,0\",\"s,0\"\n"));
+    assert!(stderr(&output).contains("6 writes on 1 server;"), "{}", stderr(&output));
+    let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
+    assert!(page.starts_with("<!doctype html>") && page.contains("s,0") && !page.contains("http"));
+}
+
+/// Every policy puts copies on different servers, and the same seed gives the same bytes.
+#[test]
+fn every_policy() {
+    let rows = (0..300).map(|k| format!("{},{},0\n", k % 7, k % 90));
+    let writes = std::iter::once("bytes,object,offset\n".to_owned()).chain(rows).collect::<String>();
+    let folder = folder_with(&[("writes.csv", &writes), ("servers.csv", SERVERS)]);
+    for policy in evenkeel::policy::placing().map(|(policy, _)| policy.name) {
+        let args = ["place", "writes.csv", "--servers", "servers.csv", "--policy", policy, "--replicas", "3"];
+        let more = ["--levels", "3", "--threshold", "2", "--window", "50", "--seed", "7"];
+        let args = [&args[..], &more].concat();
+        let summary = json(&[&args[..], &["--json"]].concat(), folder.path());
+        assert_eq!((&summary["policy"], &summary["writes"]), (&policy.into(), &300.into()));
+        assert_eq!(summary["probes"], if policy == "two-choice" { 1800 } else { 0 });
+        let total: u64 = 350 + 3 * (0..300).map(|k| k % 7).sum::<u64>();
+        assert!((summary["mean_load"].as_f64().unwrap() - total as f64 / 5.0).abs() < 1e-9);
+        let places = || printed(&[&args[..], &["--out", "-"]].concat(), folder.path());
+        let first = places();
+        assert_eq!(first, places());
+        assert_eq!(first.lines().count(), 301);
+        let mut n_redirected = 0;
+        for line in first.lines().skip(1) {
+            let fields: Vec<&str> = line.split(',').collect();
+            let copies: BTreeSet<&str> = fields[2].split('|').collect();
+            assert_eq!(copies.len(), 3, "{policy}: {line}");
+            n_redirected += u64::from(!copies.contains(fields[3]));
+        }
+        assert_eq!(summary["redirected"], n_redirected, "{policy}");
+    }
+}
+
+/// Numbers, however they are written, go round robin; other names are hashed. Of equally long writes that to the first name in
+/// natural order is placed first, whether names are numbers or not.
+#[test]
+fn names_of_objects() {
+    let numbers = "object,offset,bytes\n10,0,1\n2,0,1\n18446744073709551617,0,1\n007,0,1\n\"a,b\",0,1\n";
+    let plain = "object,offset,bytes\n10,0,1\n2,0,1\n";
+    let servers = "server,backlog\ns0,0\ns1,10\ns2,20\n";
+    let folder = folder_with(&[("names.csv", numbers), ("plain.csv", plain), ("servers.csv", servers)]);
+    let places = |file| printed(&["place", file, "--servers", "servers.csv", "--out", "-"], folder.path());
+    let text = places("names.csv");
+    let rows: Vec<&str> = text.lines().skip(1).collect();
+    let default = |k: usize| rows[k].rsplit(',').next().unwrap();
+    assert_eq!([0, 1, 2, 3].map(default), ["s1", "s2", "s2", "s1"]);
+    assert!(rows[4].starts_with("4,\"a,b\",") && rows[3].starts_with("3,007,"), "{text}");
+    assert_eq!(rows[1], "1,2,s0,s2");
+    assert_eq!(places("plain.csv"), "write,object,server,default\n0,10,s1,s1\n1,2,s0,s2\n");
+}
+
+/// Connections and times of last use come from the servers file.
+#[test]
+fn hm_lru_reads_the_servers_file() {
+    let servers = "server,connections,last_used\na,5,1\nb,2,9\nc,2,4\n";
+    let writes = "object,offset,bytes\n0,0,1\n0,1,1\n";
+    let folder = folder_with(&[("writes.csv", writes), ("servers.csv", servers)]);
+    let args = ["place", "writes.csv", "--servers", "servers.csv", "--policy", "hm-lru", "--out", "-"];
+    // Golden G-003.6 first; then c is the last used, and a and b weigh 3 each.
+    assert_eq!(printed(&args, folder.path()), "write,object,server,default\n0,0,c,a\n1,0,b,a\n");
+    let optimistic = printed(&[&args[..], &["--optimistic"]].concat(), folder.path());
+    assert!(optimistic.ends_with("1,0,b,a\n"), "{optimistic}");
+}
+
+#[test]
+fn what_is_refused() {
+    let header = "object,offset,bytes\n";
+    let huge = format!("{header}0,0,18446744073709551615\n");
+    let files = [
+        ("writes.csv", WRITES),
+        ("servers.csv", SERVERS),
+        ("none.csv", header),
+        ("nobody.csv", "server\n"),
+        ("twice.csv", "server\ns0\ns0\n"),
+        ("bars.csv", "server\na|b\n"),
+        ("short.csv", "object,offset\n1,2\n"),
+        ("word.csv", "object,offset,bytes\n1,2,3\n4,5,six\n"),
+        ("nameless.csv", "object,offset,bytes\n,2,3\n"),
+        ("beyond.csv", "object,offset,bytes\n1,18446744073709551615,1\n"),
+        ("huge.csv", &huge),
+        ("too_much.csv", &format!("{huge}1,0,1\n")),
+    ];
+    let folder = folder_with(&files);
+    for (args, complaint) in [
+        (
+            &["writes.csv", "--servers", "servers.csv", "--policy", "optimal"][..],
+            "known are rr, mlml, trh, nltr",
+        ),
+        (&["writes.csv", "--servers", "servers.csv", "--replicas", "6"], "there are 5; ask for fewer copies"),
+        (&["writes.csv", "--servers", "servers.csv", "--replicas", "0"], "--replicas"),
+        (&["writes.csv", "--servers", "servers.csv", "--window", "0"], "--window"),
+        (&["writes.csv", "--servers", "servers.csv", "--levels", "33"], "--levels"),
+        (&["writes.csv"], "--servers"),
+        (&["-", "--servers", "-"], "only be read once"),
+        (&["writes.csv", "--servers", "nobody.csv"], "nobody.csv: there are no servers"),
+        (&["writes.csv", "--servers", "twice.csv"], "twice.csv:3: "),
+        (&["writes.csv", "--servers", "bars.csv"], "rename it"),
+        (&["short.csv", "--servers", "servers.csv"], "short.csv:1: column `bytes` is missing"),
+        (&["word.csv", "--servers", "servers.csv"], "word.csv:3: the number of bytes `six` is not a number"),
+        (&["nameless.csv", "--servers", "servers.csv"], "nameless.csv:2: "),
+        (&["beyond.csv", "--servers", "servers.csv"], "beyond.csv:2: the write ends beyond 64 bits"),
+        (&["too_much.csv", "--servers", "servers.csv"], "too_much.csv:3: all bytes so far"),
+        (&["huge.csv", "--servers", "servers.csv"], "huge.csv: all copies and backlogs"),
+        (&["writes.csv", "--servers", "servers.csv", "--out", "servers.csv"], "is an input of this command"),
+        (&["writes.csv", "--servers", "servers.csv", "--out", "-", "--html", "-"], "the same place"),
+        (&["absent.csv", "--servers", "servers.csv"], "absent.csv: cannot read it"),
+    ] {
+        let output = evenkeel(&[&["place"], args].concat(), folder.path());
+        assert_eq!(output.status.code(), Some(2), "{args:?} {}", stdout(&output));
+        assert!(stderr(&output).contains(complaint), "{args:?}: {}", stderr(&output));
+    }
+    let none = json(&["place", "none.csv", "--servers", "servers.csv", "--json"], folder.path());
+    assert_eq!((&none["writes"], &none["max_load"]), (&0.into(), &130.into()));
+}

@@ -1,0 +1,174 @@
+//! The client-side server statistic log of paper 004 §3.3: what each server is expected to have to do, and how likely
+//! it should be chosen next.
+//!
+//! Formula (1) adds what is scheduled to a server's load. Formulas (2) and (3) take from the probability of the server that
+//! was chosen, p, the part p(1 − e^−l) and give it to all others in equal shares. Where we deviate:
+//!
+//! * Nothing ever lowers a load in the paper. Here [`ServerLog::complete`] does, and a window may forget a part.
+//! * (2) is applied to the chosen server alone: applied to all, as the text has it, probabilities would not add up
+//!   to 1.
+//! * Loads in (2) are divided by a [`Unit`]: in bytes, e^−l is 0 for whatever is longer than 745 bytes.
+//! * Probabilities do not fall with loads, as the paper assumes: a server that was chosen often and lightly can rank behind
+//!   one that has more to do. So servers are sorted by load ([`SortKey`]) and lots drawn by [`ServerLog::softmax`].
+
+use super::{Stray, known};
+use crate::draw::Draw;
+use crate::model::ServerId;
+
+/// What loads are measured in before they become exponents.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Unit {
+    /// The mean load of all servers, at least a byte.
+    #[default]
+    Mean,
+    /// So many bytes, at least one.
+    Bytes(u64),
+}
+
+/// Which servers come first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SortKey {
+    /// Those with the least load, then the lowest id.
+    #[default]
+    Load,
+    /// Those with the highest probability, as paper 004 has it, then the lowest id.
+    Probability,
+}
+
+/// How many percent of every load are forgotten at the end of a window; more than 100 are all of it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forget {
+    /// The part that goes.
+    pub percent: u8,
+}
+
+/// Formula (2): what is left of a probability at that load.
+pub fn lowered(probability: f64, load: f64) -> f64 {
+    probability * (-load).exp()
+}
+
+/// The loads and probabilities of all servers.
+#[derive(Clone, Debug)]
+pub struct ServerLog {
+    loads: Vec<u128>,
+    total: u128,
+    /// Probabilities less `shared`, so that (3) changes two numbers and not all.
+    own: Vec<f64>,
+    shared: f64,
+    unit: Unit,
+    forget: Forget,
+}
+
+impl ServerLog {
+    /// Servers that have so many bytes to write already, all of the same probability.
+    pub fn new(loads: impl IntoIterator<Item = u64>, unit: Unit, forget: Forget) -> Self {
+        let loads: Vec<u128> = loads.into_iter().map(u128::from).collect();
+        let own = vec![1.0 / loads.len().max(1) as f64; loads.len()];
+        Self { total: loads.iter().sum(), loads, own, shared: 0.0, unit, forget }
+    }
+
+    /// All loads in bytes, by server.
+    pub fn loads(&self) -> &[u128] {
+        &self.loads
+    }
+
+    /// The load of a server, which must be one of them.
+    #[inline]
+    pub fn load(&self, server: ServerId) -> u128 {
+        self.loads[server.index()]
+    }
+
+    /// So many bytes go to a server: formulas (1) to (3).
+    pub fn schedule(&mut self, server: ServerId, bytes: u128) -> Result<(), Stray> {
+        let chosen = known(server, self.loads.len())?;
+        self.loads[chosen] = self.loads[chosen].saturating_add(bytes);
+        self.total = self.total.saturating_add(bytes);
+        let n_others = self.loads.len() - 1;
+        if n_others > 0 {
+            let p = self.probability(server);
+            let moved = p - lowered(p, self.loads[chosen] as f64 / self.unit_bytes());
+            let share = moved / n_others as f64;
+            self.shared += share;
+            self.own[chosen] -= moved + share;
+        }
+        Ok(())
+    }
+
+    /// So many bytes at a server are done; if there were fewer, none are left.
+    pub fn complete(&mut self, server: ServerId, bytes: u128) -> Result<(), Stray> {
+        let load = &mut self.loads[known(server, self.own.len())?];
+        let done = bytes.min(*load);
+        *load -= done;
+        self.total = self.total.saturating_sub(done);
+        Ok(())
+    }
+
+    /// A window ends: a part of the loads is forgotten, and what rounding did to the probabilities undone.
+    pub fn end_window(&mut self) {
+        let percent = u128::from(self.forget.percent.min(100));
+        if percent > 0 {
+            // In two parts, so that nothing overflows.
+            let forgotten = |load: u128| load / 100 * percent + load % 100 * percent / 100;
+            self.loads.iter_mut().for_each(|load| *load -= forgotten(*load));
+            self.total = self.loads.iter().fold(0, |sum, load| sum.saturating_add(*load));
+        }
+        self.own = normalised(self.probabilities());
+        self.shared = 0.0;
+    }
+
+    /// How likely a server should be chosen, by the paper's formulas; it must be one of them.
+    #[inline]
+    pub fn probability(&self, server: ServerId) -> f64 {
+        (self.own[server.index()] + self.shared).max(0.0)
+    }
+
+    /// The same of all servers.
+    pub fn probabilities(&self) -> Vec<f64> {
+        self.own.iter().map(|own| (own + self.shared).max(0.0)).collect()
+    }
+
+    /// Probabilities that fall with loads: that of each server ∝ e^−(load − least load).
+    pub fn softmax(&self) -> Vec<f64> {
+        let least = self.loads.iter().copied().min().unwrap_or(0);
+        let unit = self.unit_bytes();
+        normalised(self.loads.iter().map(|load| lowered(1.0, (load - least) as f64 / unit)).collect())
+    }
+
+    /// A server drawn by [`Self::softmax`]; none if there is none.
+    pub fn draw(&self, draw: &mut dyn Draw) -> Option<ServerId> {
+        let mut left = draw.unit();
+        let weights = self.softmax();
+        let found = weights.iter().position(|weight| {
+            left -= weight;
+            left < 0.0
+        });
+        // Rounding may leave a little; the last server gets it.
+        found.or(weights.len().checked_sub(1)).map(|server| ServerId(server as u32))
+    }
+
+    /// Sorts servers, which must be of these.
+    pub fn sort(&self, servers: &mut [ServerId], by: SortKey) {
+        // Stable, which is quick where little has changed.
+        match by {
+            SortKey::Load => servers.sort_by_key(|&server| (self.load(server), server)),
+            SortKey::Probability => servers.sort_by(|&a, &b| {
+                let falling = self.probability(b).total_cmp(&self.probability(a));
+                falling.then_with(|| a.cmp(&b))
+            }),
+        }
+    }
+
+    fn unit_bytes(&self) -> f64 {
+        match self.unit {
+            Unit::Mean => (self.total as f64 / self.loads.len().max(1) as f64).max(1.0),
+            Unit::Bytes(bytes) => bytes.max(1) as f64,
+        }
+    }
+}
+
+/// The weights divided by their sum.
+fn normalised(mut weights: Vec<f64>) -> Vec<f64> {
+    let sum: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|weight| *weight /= sum);
+    weights
+}

@@ -1,0 +1,26 @@
+//! `hdfs-random`: different servers drawn uniformly for each write.
+//!
+//! HDFS's default where clients are outside of the cluster and racks are not known; what paper 003 §4.6 improves upon.
+
+use super::{Place, Turn, draw_other};
+use crate::draw::Draw;
+use crate::model::ServerId;
+
+/// The policy.
+#[derive(Debug, Default)]
+pub struct HdfsRandom {
+    skip: Vec<ServerId>,
+}
+
+impl Place for HdfsRandom {
+    fn merges(&self) -> bool {
+        false
+    }
+
+    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId {
+        self.skip.clear();
+        self.skip.extend(turn.taken);
+        self.skip.sort_unstable();
+        draw_other(turn.servers.heat.n_servers(), &mut self.skip, draw).unwrap_or(turn.default)
+    }
+}

@@ -1,0 +1,41 @@
+//! `mlml`: the longest write to the least loaded server, the second longest to the next, and so on in turn.
+//!
+//! Max Length – Min Load of paper 004 §3.4.1. The listing takes the target from the list of writes, the default from the
+//! unsorted one, returns from within its loop, and redirects where that is *not* worth it; we follow the text. Servers are
+//! sorted by load, not by probability, unless asked for ([`SortKey`](crate::observe::SortKey)). Sorted again for each step,
+//! the policy is greedy: always the least loaded. Copies take their turns like writes.
+
+use super::ranking::Ranking;
+use super::{Options, Place, Servers, Step, Turn, longest_first};
+use crate::draw::Draw;
+use crate::model::ServerId;
+
+/// The policy.
+#[derive(Debug)]
+pub struct Mlml {
+    ranking: Ranking,
+}
+
+impl Mlml {
+    /// For so many servers.
+    pub fn new(n_servers: u32) -> Self {
+        Self { ranking: Ranking::new(n_servers) }
+    }
+}
+
+impl Place for Mlml {
+    fn open(&mut self, steps: &mut [Step], servers: &Servers, options: &Options) {
+        longest_first(steps);
+        self.ranking.sort(servers, options);
+    }
+
+    fn place(&mut self, turn: &Turn<'_>, _: &mut dyn Draw) -> ServerId {
+        self.ranking.refresh(turn.servers, turn.options);
+        let order = self.ranking.order();
+        let turns = turn.place * turn.options.n_replicas as usize + turn.copy as usize;
+        let first = if turn.options.resort { 0 } else { turns % order.len() };
+        let mut in_turn = order[first..].iter().chain(&order[..first]).copied();
+        let target = in_turn.find(|&server| turn.is_free(server));
+        self.ranking.choose(target.map_or(turn.default, |target| turn.worth(target)))
+    }
+}

@@ -1,0 +1,199 @@
+//! Where does a write go? Papers 004 and 003.
+//!
+//! Every object has a [default server](default_server), computed from its name. A policy may send a write elsewhere if
+//! that is worth it: it is then *redirected*.
+//!
+//! * [`Placer`] – the state machine: windows of writes in, servers out; it keeps the log of what it sent where.
+//! * [`rr`], [`mlml`], [`trh`], [`nltr`] – the policies of paper 004 §3.4; [`two_choice`] – what they are to replace
+//!   (§2.2).
+//! * [`hm_lru`] – paper 003 §4.6; [`hdfs_random`] – what HDFS does.
+//!
+//! In policies of paper 004 all that a window writes to an object is one [`Step`]: it goes to one place. Others decide
+//! write by write. Several copies of a write are always on different servers; copies after the first, which paper 004
+//! does not know, have as their default the servers behind the first one's.
+
+mod default;
+pub mod hdfs_random;
+pub mod hm_lru;
+pub mod mlml;
+pub mod nltr;
+mod placer;
+mod ranking;
+pub mod rr;
+mod spread;
+mod step;
+pub mod trh;
+pub mod two_choice;
+
+use std::fmt;
+use std::ops::Range;
+
+pub use default::default_server;
+pub use placer::{Placer, Servers};
+pub use spread::Spread;
+pub use step::{Step, Write, pieces};
+
+use self::ranking::Ranking;
+use crate::draw::Draw;
+use crate::model::ServerId;
+use crate::observe::SortKey;
+
+/// Sections of [`nltr`] are halved at most so often: no more servers can be told apart.
+pub const MAX_LEVELS: u32 = 32;
+
+/// What policies have to know beside writes and servers. They ignore what does not concern them.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Copies of each write.
+    pub n_replicas: u32,
+    /// How often [`nltr`] halves the servers.
+    pub levels: u32,
+    /// How much lighter than the default a server has to be.
+    pub threshold_bytes: u64,
+    /// Whether that is tested as the paper means it.
+    pub test: Test,
+    /// How servers are sorted.
+    pub sort_key: SortKey,
+    /// Whether servers are sorted again for each step; else once a window.
+    pub resort: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            n_replicas: 1,
+            levels: 2,
+            threshold_bytes: 0,
+            test: Test::Meant,
+            sort_key: SortKey::Load,
+            resort: false,
+        }
+    }
+}
+
+/// When a write is redirected. The benefit is the load of its default server less that of the other one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Test {
+    /// If the benefit is above the threshold, as the text of paper 004 says.
+    #[default]
+    Meant,
+    /// If it is not, as its listings say. Worse than never; for comparison.
+    Printed,
+}
+
+/// What cannot be placed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum PlaceError {
+    #[error("there are no servers; name at least one")]
+    NoServers,
+    #[error("0 copies of a write are none; ask for at least 1")]
+    NoCopies,
+    #[error(
+        "{n_replicas} copies on different servers need as many servers, and there are {n_servers}; ask for fewer copies"
+    )]
+    TooFewServers { n_replicas: u32, n_servers: u32 },
+    #[error("{levels} levels are too many; ask for at most {MAX_LEVELS}")]
+    TooManyLevels { levels: u32 },
+    #[error("the server log has {n_in_log} servers and the heat map {n_in_map}; give both the same")]
+    OtherServers { n_in_log: usize, n_in_map: usize },
+    #[error("write {row} has server {server} as its default, and there are only {n_servers}")]
+    UnknownDefault { row: usize, server: u32, n_servers: u32 },
+}
+
+/// One copy of a step, about to be placed.
+#[derive(Debug)]
+pub struct Turn<'a> {
+    /// How many steps of the window were decided before.
+    pub place: usize,
+    /// How many copies of this step were placed before.
+    pub copy: u32,
+    /// Where this copy goes unless another server is better; it has none yet.
+    pub default: ServerId,
+    /// The servers that have a copy.
+    pub taken: &'a [ServerId],
+    /// What is known of all servers.
+    pub servers: &'a Servers,
+    /// What was asked for.
+    pub options: &'a Options,
+}
+
+impl Turn<'_> {
+    /// Whether a server has no copy yet.
+    #[inline]
+    fn is_free(&self, server: ServerId) -> bool {
+        !self.taken.contains(&server)
+    }
+
+    /// The redirect test of paper 004: a target has to be worth it, else the copy goes to its default.
+    fn worth(&self, target: ServerId) -> ServerId {
+        let load = |server| self.servers.log.load(server);
+        // Without a subtraction, as the benefit may be negative.
+        let is_above = load(self.default) > load(target).saturating_add(self.options.threshold_bytes.into());
+        if is_above == (self.options.test == Test::Meant) { target } else { self.default }
+    }
+
+    /// The lighter of two free servers drawn from a part of the ranking, or the one that is free there; if none is, the
+    /// first free one of all.
+    fn lighter_of_two(&self, ranking: &Ranking, part: Range<usize>, draw: &mut dyn Draw) -> Option<ServerId> {
+        let ranks = self.taken.iter().map(|&server| ranking.rank(server));
+        let mut skip: Vec<usize> = ranks.filter(|rank| part.contains(rank)).collect();
+        skip.sort_unstable();
+        let order = ranking.order();
+        let nth = |n: u32| {
+            let place = part.start + n as usize;
+            skip.iter().fold(place, |place, &taken| place + usize::from(taken <= place))
+        };
+        match (part.len() - skip.len()) as u32 {
+            0 => order.iter().copied().find(|&server| self.is_free(server)),
+            1 => Some(order[nth(0)]),
+            n_free => {
+                let first = draw.below(n_free);
+                let second = draw.below(n_free - 1);
+                let second = second + u32::from(second >= first);
+                let drawn = [first, second].map(|n| order[nth(n)]);
+                drawn.into_iter().min_by_key(|&server| (self.servers.log.load(server), server))
+            }
+        }
+    }
+}
+
+/// A policy.
+pub trait Place: fmt::Debug + Send {
+    /// Whether what a window writes to one object goes together.
+    fn merges(&self) -> bool {
+        true
+    }
+
+    /// A window begins: puts its steps in the order in which they are decided.
+    fn open(&mut self, _steps: &mut [Step], _servers: &Servers, _options: &Options) {}
+
+    /// A server for a copy, one that has none yet.
+    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId;
+
+    /// How often servers were asked for their loads so far.
+    fn n_probes(&self) -> u64 {
+        0
+    }
+}
+
+/// Makes a policy for so many servers.
+pub type PlaceFn = fn(&Options, n_servers: u32) -> Box<dyn Place>;
+
+/// A server drawn from all but those in `skip`, which are sorted; it is added to them. None if there is none.
+fn draw_other(n_servers: usize, skip: &mut Vec<ServerId>, draw: &mut dyn Draw) -> Option<ServerId> {
+    let n_free = n_servers.checked_sub(skip.len()).filter(|&n| n > 0)?;
+    let mut drawn = ServerId(draw.below(n_free as u32));
+    let mut at = 0;
+    while at < skip.len() && skip[at] <= drawn {
+        drawn.0 += 1;
+        at += 1;
+    }
+    skip.insert(at, drawn);
+    Some(drawn)
+}
+
+/// Sorts steps by falling length, then by object.
+fn longest_first(steps: &mut [Step]) {
+    steps.sort_unstable_by_key(|step| (std::cmp::Reverse(step.bytes), step.object));
+}

@@ -1,0 +1,36 @@
+//! `trh`: two servers drawn from the less loaded half, and the lighter of them.
+//!
+//! Two Random from Top Half of paper 004 §3.4.2, as its text has it: the listing draws from all servers, may draw the same
+//! one twice, and redirects where that is *not* worth it. The half is rounded down, but there is always one server in it.
+//! Where all of it have a copy already, the next server in the order is taken.
+
+use super::ranking::Ranking;
+use super::{Options, Place, Servers, Step, Turn};
+use crate::draw::Draw;
+use crate::model::ServerId;
+
+/// The policy.
+#[derive(Debug)]
+pub struct Trh {
+    ranking: Ranking,
+}
+
+impl Trh {
+    /// For so many servers.
+    pub fn new(n_servers: u32) -> Self {
+        Self { ranking: Ranking::new(n_servers) }
+    }
+}
+
+impl Place for Trh {
+    fn open(&mut self, _: &mut [Step], servers: &Servers, options: &Options) {
+        self.ranking.sort(servers, options);
+    }
+
+    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId {
+        self.ranking.refresh(turn.servers, turn.options);
+        let top_half = 0..(self.ranking.order().len() / 2).max(1);
+        let target = turn.lighter_of_two(&self.ranking, top_half, draw);
+        self.ranking.choose(target.map_or(turn.default, |target| turn.worth(target)))
+    }
+}
