@@ -17,7 +17,7 @@ pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
         ["policy", "length or load", "optimal ms", "ms", "× optimal", "half of the requests ms", "× half"];
     let mut table = Table::new("Policies", &columns);
     let n_requests = if race.args.quick { 20_000 } else { 1_000_000 };
-    let asked = POLICIES.iter().filter(|policy| !matches!(policy.kind, Kind::Queue(_) | Kind::Place(_)));
+    let asked = POLICIES.iter().filter(|policy| policy.plans());
     let asked: Vec<&Policy> = asked.filter(|policy| policy.name != "optimal").collect();
     let name = |policy: &Policy| format!("policy-{}-{}", count(n_requests), policy.name);
     let asked: Vec<&Policy> = asked.into_iter().filter(|policy| race.has(&name(policy))).collect();
@@ -75,7 +75,7 @@ fn prepared<'a>(batch: &'a Batch, policy: &Policy) -> Box<dyn Fn() -> f64 + 'a> 
             let (choice, _) = select::optimal::select(batch, &cluster, Aim::Length);
             Box::new(move || cpu_s(|| order(batch, &cluster, &choice, &ask)))
         }
-        Kind::Queue(_) | Kind::Place(_) => Box::new(|| 0.0),
+        _ => Box::new(|| 0.0),
     }
 }
 
@@ -92,7 +92,7 @@ fn work(batch: &Batch, policy: &Policy) -> Result<f64> {
             let (choice, _) = select::optimal::select(batch, &cluster, Aim::Length);
             order(batch, &cluster, &choice, &ask)
         }
-        Kind::Queue(_) | Kind::Place(_) => return Ok(0.0),
+        _ => return Ok(0.0),
     };
     let measures = check::plan(batch, &cluster, &ordered.schedule.transfers, true);
     Ok(measures.with_context(|| policy.name)?.length.to_f64())

@@ -56,7 +56,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
                 (choice, ordered)
             }
             Kind::Plan(plan) => plan(&batch, &cluster, &ask),
-            Kind::Queue(_) | Kind::Place(_) => continue,
+            _ => continue,
         };
         let measures =
             check::plan(&batch, &cluster, &ordered.schedule.transfers, true).expect("a valid plan");

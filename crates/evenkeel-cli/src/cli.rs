@@ -47,6 +47,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// All policies on one batch, side by side
     Compare(CompareArgs),
+    /// Give tasks to processes that have the data on their hosts
+    Assign(AssignArgs),
     /// Order the requests of collective I/O that wait at servers
     Collective(CollectiveArgs),
     /// Choose servers for writes
@@ -418,6 +420,54 @@ pub struct PlaceArgs {
     #[arg(long, value_name = "PLACES.csv")]
     pub out: Option<PathBuf>,
     /// Where to write a page with a chart of the loads; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print the summary as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+fn assign_policy_help() -> String {
+    format!(
+        "How tasks are given to processes [default: opass-single, or opass-multi if a task has several inputs]\n{}\n",
+        listed(|policy| matches!(policy.kind, Kind::Assign(_)))
+    )
+}
+
+/// Arguments of `assign`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel assign tasks.csv --processes procs.csv
+  evenkeel assign tasks.csv --processes procs.csv --policy opass-exact --out assignment.csv
+  evenkeel assign tasks.csv --processes procs.csv --policy rank --json
+  evenkeel assign tasks.csv --processes procs.csv --html served.html
+
+Tasks are a CSV file with one row an input: how large it is, and which servers hold a copy. Rows with the same task are \
+its several inputs.
+  task,bytes,replicas
+  frame0,67108864,s0|s3|s7
+
+Processes are a CSV file with the server on the host of each, or nothing if there is none.
+  process,server
+  rank0,s0
+
+The assignment has one row a task: task,process,local_bytes,remote_bytes,from, where from names a server for each input. \
+The summary tells how much is read from servers on the processes' own hosts, and how much could be at most. With --out - \
+the assignment goes to standard output and the summary to standard error.")]
+pub struct AssignArgs {
+    /// What is to be done, as CSV: task,bytes,replicas; `-` is standard input
+    pub tasks: PathBuf,
+    /// Who can do it, as CSV: process,server; `-` is standard input
+    #[arg(long, value_name = "PROCS.csv")]
+    pub processes: PathBuf,
+    #[arg(long, value_name = "NAME", help = assign_policy_help())]
+    #[allow(missing_docs)]
+    pub policy: Option<String>,
+    /// Where to write the assignment; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Where to write a page with a chart of what each server serves; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print the summary as one JSON object

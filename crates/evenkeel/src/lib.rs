@@ -4,6 +4,7 @@
 //! The crate is pure: no I/O, no clock, no threads, no global randomness. Each question has its room:
 //!
 //! * [`model`] – the batch, its choice of replicas, its schedule: plain flat data.
+//! * [`assign`] – which process does each task, near its data.
 //! * [`select`] – which replica serves each request.
 //! * [`order`] – when each transfer starts.
 //! * [`bid`] – how clients and servers agree on both without a centre.
@@ -34,6 +35,7 @@
 //! # Ok::<(), evenkeel::model::ModelError>(())
 //! ```
 
+pub mod assign;
 pub mod bid;
 pub mod bound;
 pub mod check;

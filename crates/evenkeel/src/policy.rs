@@ -1,5 +1,6 @@
 //! The table of policies: help texts, errors, `compare` and the command line read it.
 
+use crate::assign::{self, Assignment, Unfit, Work};
 use crate::bid::{self, Rules};
 use crate::bound::Bound;
 use crate::draw::{Seeded, Ties};
@@ -11,7 +12,7 @@ use crate::place::{PlaceFn, mlml::Mlml, nltr::Nltr, rr::Rr, trh::Trh, two_choice
 use crate::queue::discipline::{Fifo, Hio, Local, Sorted};
 use crate::queue::hio::{self, Tuning};
 use crate::queue::{Discipline, edd, nio, sio};
-use crate::select::{self, Goal, equi};
+use crate::select::{self, Goal, equi, opass_tenant};
 
 /// What a policy is asked for beside the batch. Policies ignore what does not concern them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +65,8 @@ pub type SelectFn = fn(&Batch, &Cluster, &Ask) -> (Choice, Option<Bound>);
 pub type OrderFn = fn(&Batch, &Cluster, &Choice, &Ask) -> Ordered;
 /// Chooses and orders at once.
 pub type PlanFn = fn(&Batch, &Cluster, &Ask) -> (Choice, Ordered);
+/// Gives tasks to processes, if it is made for such tasks.
+pub type AssignFn = fn(&Work) -> Result<Assignment, Unfit>;
 
 /// Which question a policy answers.
 #[derive(Clone, Copy, Debug)]
@@ -78,6 +81,8 @@ pub enum Kind {
     Queue(Discipline),
     /// Where a write goes.
     Place(PlaceFn),
+    /// Which process does each task.
+    Assign(AssignFn),
 }
 
 /// A policy.
@@ -98,16 +103,17 @@ pub struct Policy {
 }
 
 /// The rooms that policies live in, and the question that each answers.
-pub static ROOMS: [(&str, &str); 5] = [
+pub static ROOMS: [(&str, &str); 6] = [
     ("select", "which replica serves each request"),
     ("order", "in which slot each transfer takes place"),
     ("bid", "both, agreed by clients and servers without a centre"),
     ("queue", "in which order a server serves what waits there"),
     ("place", "where a write goes"),
+    ("assign", "which process does which task"),
 ];
 
 /// All policies, by question.
-pub static POLICIES: [Policy; 35] = [
+pub static POLICIES: [Policy; 41] = [
     Policy {
         name: "optimal",
         room: "select",
@@ -184,6 +190,16 @@ pub static POLICIES: [Policy; 35] = [
         source: "paper 001 §3.2",
         summary: "every server is filled up to the average, what it has to do already included",
         kind: Kind::Select(|batch, cluster, _| (select::aequi::fill(batch, cluster), None)),
+    },
+    Policy {
+        name: "opass-tenant",
+        room: "select",
+        alias: None,
+        source: "paper 003 §4.5",
+        summary: "nearest while servers are about equally busy, else levelled by counts and a flow",
+        kind: Kind::Select(|batch, cluster, ask| {
+            (opass_tenant::select(batch, cluster, ask.ties, opass_tenant::THRESHOLD_BLOCKS), None)
+        }),
     },
     Policy {
         name: "hdlwf",
@@ -439,6 +455,46 @@ pub static POLICIES: [Policy; 35] = [
         summary: "different servers drawn for each write",
         kind: Kind::Place(|_, _| Box::<HdfsRandom>::default()),
     },
+    Policy {
+        name: "rank",
+        room: "assign",
+        alias: None,
+        source: "ParaView, paper 003 §2",
+        summary: "tasks in blocks, process by process, wherever their data are",
+        kind: Kind::Assign(|work| Ok(assign::rank::assign(work))),
+    },
+    Policy {
+        name: "opass-single",
+        room: "assign",
+        alias: None,
+        source: "paper 003 §4.2",
+        summary: "tasks of one input: as much as possible on the process's own host, by maximum flow",
+        kind: Kind::Assign(assign::opass_single::assign),
+    },
+    Policy {
+        name: "opass-multi",
+        room: "assign",
+        alias: None,
+        source: "paper 003 §4.3",
+        summary: "processes propose to the tasks of which they hold most; good, not always the best",
+        kind: Kind::Assign(|work| Ok(assign::opass_multi::assign(work))),
+    },
+    Policy {
+        name: "opass-exact",
+        room: "assign",
+        alias: None,
+        source: "after paper 003 §4.3",
+        summary: "the most local bytes that any assignment with even counts has; slow with many tasks",
+        kind: Kind::Assign(|work| Ok(assign::opass_exact::assign(work))),
+    },
+    Policy {
+        name: "opass-dynamic",
+        room: "assign",
+        alias: None,
+        source: "paper 003 §4.4",
+        summary: "who is idle takes its next task, or one from the longest list; as if all were equally fast",
+        kind: Kind::Assign(|work| Ok(assign::opass_dynamic::assign(work))),
+    },
 ];
 
 fn bidding(batch: &Batch, cluster: &Cluster, rules: Rules) -> (Choice, Ordered) {
@@ -449,6 +505,13 @@ fn bidding(batch: &Batch, cluster: &Cluster, rules: Rules) -> (Choice, Ordered) 
 fn by_grants(batch: &Batch, cluster: &Cluster, grants: &[Grant], messages: Option<u64>) -> (Choice, Ordered) {
     let choice = Choice::granted(batch.n_requests(), grants);
     (choice, Ordered::by_rounds(batch, cluster, grants, messages))
+}
+
+impl Policy {
+    /// Whether it plans a batch: chooses, orders, or both.
+    pub fn plans(&self) -> bool {
+        matches!(self.kind, Kind::Select(_) | Kind::Order(_) | Kind::Plan(_))
+    }
 }
 
 /// The policies that order the queues of servers, by name.
@@ -463,6 +526,14 @@ pub fn queues() -> impl Iterator<Item = (&'static Policy, &'static Discipline)> 
 pub fn placing() -> impl Iterator<Item = (&'static Policy, PlaceFn)> {
     POLICIES.iter().filter_map(|policy| match policy.kind {
         Kind::Place(place) => Some((policy, place)),
+        _ => None,
+    })
+}
+
+/// The policies that give tasks to processes, by name.
+pub fn assignments() -> impl Iterator<Item = (&'static Policy, AssignFn)> {
+    POLICIES.iter().filter_map(|policy| match policy.kind {
+        Kind::Assign(assign) => Some((policy, assign)),
         _ => None,
     })
 }

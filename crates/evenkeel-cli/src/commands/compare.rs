@@ -8,7 +8,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use evenkeel::check::{self, Subject};
 use evenkeel::model::{Cluster, Ratio};
-use evenkeel::policy::{self, Kind};
+use evenkeel::policy;
 use evenkeel::select::{Goal, optimal};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
@@ -113,9 +113,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
 fn names(asked: &[String]) -> Result<Vec<&'static str>> {
     let asked: Vec<&str> = asked.iter().map(|name| name.trim()).collect();
     if asked.is_empty() {
-        let all = policy::POLICIES.iter().filter(|p| p.name != "colour");
-        let planning = all.filter(|p| matches!(p.kind, Kind::Select(_) | Kind::Order(_) | Kind::Plan(_)));
-        return Ok(planning.map(|p| p.name).collect());
+        let all = policy::POLICIES.iter().filter(|p| p.plans() && p.name != "colour");
+        return Ok(all.map(|p| p.name).collect());
     }
     let mut names: Vec<&'static str> = Vec::new();
     for asked in asked {

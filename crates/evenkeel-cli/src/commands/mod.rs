@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+mod assign;
 mod check;
 mod collective;
 mod compare;
@@ -40,6 +41,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Score(args) => score::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Assign(args) => assign::run(&args),
         Command::Collective(args) => collective::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Generate(args) => generate::run(&args),
@@ -106,9 +108,7 @@ impl Task {
     /// The policy of that name in the order of that name, or in its own.
     fn named(policy: &str, order: Option<&str>, ask: Ask) -> Result<Self> {
         let order = order.map(ordering).transpose()?;
-        let planning =
-            |policy: &Policy| matches!(policy.kind, Kind::Select(_) | Kind::Order(_) | Kind::Plan(_));
-        let found = known(policy, "policy", planning)?;
+        let found = known(policy, "policy", Policy::plans)?;
         let (policy, choose, usual) = match found.kind {
             Kind::Select(select) => (found, Choose::Select(select), ordering("colour")?),
             Kind::Plan(plan) => (found, Choose::Plan(plan), Order::Own),

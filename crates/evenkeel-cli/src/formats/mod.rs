@@ -1,8 +1,9 @@
-//! The fixed formats: batches, servers, clients, plans, summaries, queues and writes.
+//! The fixed formats: batches, servers, clients, plans, summaries, queues, writes and tasks.
 //!
 //! Every reader takes any [`Read`], refuses what is wrong with an [`InputError`] that names the place and the
 //! remedy, and never holds more than one record beside what it keeps.
 
+mod assign_csv;
 mod batch_csv;
 mod batch_json;
 mod nodes;
@@ -21,6 +22,7 @@ use std::path::Path;
 use evenkeel::model::{Batch, BatchBuilder, Client, Cluster, NameTable, Server};
 use indicatif::{ProgressBar, ProgressStyle};
 
+pub use assign_csv::{WorkInput, read_work, write_assignment};
 pub use batch_csv::{read_batch_csv, write_batch_csv};
 pub use batch_json::{read_batch_json, write_batch_json};
 pub use nodes::{Nodes, read_clients, read_servers, write_servers};

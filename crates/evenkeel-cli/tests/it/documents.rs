@@ -32,13 +32,24 @@ fn the_examples_in_the_help() {
         "evenkeel generate | gzip > batch.csv.gz; evenkeel generate --format json --out batch.json;
         (echo server; printf 's%d\\n' {0..999}) > servers.csv;
         printf 'app,server,read,shuffle\\na,s0,1,0\\nb,s0,1,5\\n' > queue.csv;
-        printf 'object,offset,bytes\\n17,0,4194304\\n' > writes.csv",
+        printf 'object,offset,bytes\\n17,0,4194304\\n' > writes.csv;
+        printf 'task,bytes,replicas\\nt0,1,s0|s1\\n' > tasks.csv; printf 'process,server\\np0,s0\\n' > procs.csv",
         folder.path(),
     );
     let mut n_run = 0;
-    for command in
-        ["generate", "plan", "check", "score", "explain", "collective", "place", "compare", "demo", ""]
-    {
+    for command in [
+        "generate",
+        "plan",
+        "check",
+        "score",
+        "explain",
+        "assign",
+        "collective",
+        "place",
+        "compare",
+        "demo",
+        "",
+    ] {
         let help = bash(&format!("evenkeel {command} --help"), folder.path());
         let indented = help.lines().filter_map(|line| line.strip_prefix("  "));
         let examples = indented.filter(|line| line.starts_with("evenkeel ") || line.starts_with("zcat "));

@@ -27,6 +27,13 @@ impl Holdings {
         Self { requests, ends }
     }
 
+    /// The places of each server in the flat replica sets, instead of the requests.
+    pub(crate) fn by_place(replicas: Replicas<'_>, n_servers: usize) -> Self {
+        let pairs = (0..).zip(replicas.flat()).map(|(place, server)| (place, server.0));
+        let (requests, ends) = transposed(n_servers, pairs);
+        Self { requests, ends }
+    }
+
     /// Where a server's requests are among all.
     pub(crate) fn range(&self, server: ServerId) -> std::ops::Range<usize> {
         let start = if server.0 == 0 { 0 } else { self.ends[server.index() - 1] };

@@ -3,6 +3,7 @@
 mod arcs;
 pub(crate) mod balance;
 pub(crate) mod bits;
+pub(crate) mod capped;
 pub(crate) mod classes;
 pub(crate) mod clock;
 pub(crate) mod colouring;

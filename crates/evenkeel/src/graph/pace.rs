@@ -39,6 +39,14 @@ impl Paces {
         Self { all, is_equal }
     }
 
+    /// Of servers of speed 1 with one slot, and so much backlog.
+    pub(crate) fn with_backlogs(backlogs: impl Iterator<Item = u64>) -> Self {
+        let all: Vec<Pace> =
+            backlogs.map(|backlog| Pace::new(&Server { backlog, ..Server::default() })).collect();
+        let is_equal = all.iter().all(|p| p.busy == 0);
+        Self { all, is_equal }
+    }
+
     /// The same with another server in the place of one.
     pub(crate) fn with(&self, id: ServerId, server: &Server) -> Self {
         let mut all = self.all.clone();

@@ -8,6 +8,7 @@ pub mod equi;
 pub mod first;
 pub mod lddf;
 pub mod nearest;
+pub mod opass_tenant;
 pub mod optimal;
 pub mod random;
 pub mod replanned;

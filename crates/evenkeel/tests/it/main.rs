@@ -12,6 +12,7 @@ mod oracles;
 mod paper_000;
 mod paper_001;
 mod paper_002;
+mod paper_003;
 mod paper_004;
 mod policies;
 mod redirect;

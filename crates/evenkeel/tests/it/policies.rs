@@ -32,7 +32,7 @@ fn asks() -> impl Strategy<Value = Ask> {
 
 /// All policies that plan a batch.
 fn planning() -> impl Iterator<Item = &'static Policy> {
-    POLICIES.iter().filter(|policy| !matches!(policy.kind, Kind::Queue(_) | Kind::Place(_)))
+    POLICIES.iter().filter(|policy| policy.plans())
 }
 
 /// What a policy comes to: a choice, perhaps its proof, and an order, if the policy gives one.
@@ -57,7 +57,7 @@ fn answered(policy: &Policy, batch: &Batch, cluster: &Cluster, ask: &Ask) -> Ans
             let (choice, ordered) = plan(batch, cluster, ask);
             Answered { choice, bound: None, ordered: Some(ordered) }
         }
-        Kind::Queue(_) | Kind::Place(_) => panic!("{} plans nothing", policy.name),
+        _ => panic!("{} plans nothing", policy.name),
     }
 }
 

@@ -1,0 +1,177 @@
+//! `evenkeel assign`: which process does each task, near its data.
+
+use std::cmp::Reverse;
+use std::io::{self, Write};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail};
+use evenkeel::assign::{Assignment, Measures, Unfit};
+use evenkeel::model::shown;
+use evenkeel::policy::{AssignFn, Policy, assignments};
+use serde::Serialize;
+
+use super::Outcome;
+use crate::cli::AssignArgs;
+use crate::formats::{self, InputError, Source, WorkInput};
+use crate::html::{self, Bar};
+use crate::output::{Target, print};
+use crate::text::{count, counted, pairs};
+
+/// More bars than this tell no more.
+const MOST_BARS: usize = 64;
+
+/// The result, for machines.
+#[derive(Serialize)]
+struct Summary {
+    format: u32,
+    policy: &'static str,
+    tasks: usize,
+    processes: usize,
+    local_bytes: u64,
+    remote_bytes: u64,
+    bound_local_bytes: u64,
+    max_tasks: u64,
+    min_tasks: u64,
+    max_served_bytes: u64,
+}
+
+pub(super) fn run(args: &AssignArgs) -> Result<Outcome> {
+    let asked = args.policy.as_deref().map(named).transpose()?;
+    let inputs: [&Path; 2] = [&args.tasks, &args.processes];
+    if inputs.iter().all(|path| *path == Path::new("-")) {
+        bail!("-: standard input can only be read once; name a file for the tasks or the processes");
+    }
+    if args.out.is_some() && args.out == args.html {
+        bail!("--out and --html would write to the same place; name another for one of them");
+    }
+    let target = |path: &Option<_>| path.as_deref().map(|path| Target::new(path, &inputs)).transpose();
+    let (out, page) = (target(&args.out)?, target(&args.html)?);
+    let (tasks, processes) = (Source::open(&args.tasks)?, Source::open(&args.processes)?);
+    let input = formats::read_work((tasks.reader, &tasks.name), (processes.reader, &processes.name))?;
+    let (policy, assign) = asked.map_or_else(|| usual(&input), Ok)?;
+    let found = assign(&input.work).map_err(|Unfit::SeveralInputs(task)| {
+        let task = shown(input.tasks.name(task));
+        let remedy = "take opass-multi or opass-exact";
+        let message = format!("task `{task}` has several inputs, and opass-single is for one; {remedy}");
+        InputError { file: tasks.name.clone(), line: None, message }
+    })?;
+    let measures = found.measures(&input.work);
+    let summary = Summary {
+        format: 1,
+        policy: policy.name,
+        tasks: input.work.n_tasks(),
+        processes: input.work.n_processes(),
+        local_bytes: measures.local_bytes,
+        remote_bytes: measures.remote_bytes,
+        bound_local_bytes: found.bound_local_bytes,
+        max_tasks: measures.max_tasks,
+        min_tasks: measures.min_tasks,
+        max_served_bytes: measures.max_served_bytes(),
+    };
+    if let Some(out) = out {
+        out.write(|file| formats::write_assignment(&input, &found, file))?;
+    }
+    if let Some(out) = page {
+        let page = page_of(&input, policy, &found, &measures);
+        out.write(|file| file.write_all(page.as_bytes()))?;
+    }
+    let text = match args.json {
+        true => serde_json::to_string(&summary)? + "\n",
+        false => for_people(&input, policy, &found, &measures),
+    };
+    if [&args.out, &args.html].iter().any(|path| path.as_deref() == Some(Path::new("-"))) {
+        io::stderr().write_all(text.as_bytes())?;
+    } else {
+        print(&text)?;
+    }
+    Ok(Outcome::Done)
+}
+
+fn named(name: &str) -> Result<(&'static Policy, AssignFn)> {
+    assignments().find(|(policy, _)| policy.name == name).with_context(|| {
+        let known = assignments().map(|(policy, _)| policy.name).collect::<Vec<_>>().join(", ");
+        format!("there is no policy `{name}`; known are {known}")
+    })
+}
+
+/// What is made for such tasks.
+fn usual(input: &WorkInput) -> Result<(&'static Policy, AssignFn)> {
+    let work = &input.work;
+    let is_single = (0..work.n_tasks()).all(|task| work.inputs(task).len() <= 1);
+    named(if is_single { "opass-single" } else { "opass-multi" })
+}
+
+/// A share in percent; all of nothing.
+fn percent(part: u64, whole: u64) -> String {
+    let share = if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
+    format!("{:.1} %", 100.0 * share)
+}
+
+/// The figures, each with its name.
+fn figures(input: &WorkInput, found: &Assignment, measures: &Measures) -> Vec<(&'static str, String)> {
+    let total = input.work.total_bytes();
+    let share = |bytes: u64| format!("{} ({})", counted(bytes, "byte"), percent(bytes, total));
+    let tasks = match (measures.min_tasks, measures.max_tasks) {
+        (least, most) if least == most => format!("{} a process", counted(most, "task")),
+        (least, most) => format!("{} to {} a process", count(least), counted(most, "task")),
+    };
+    let n_servers = input.work.n_servers().max(1) as u64;
+    let most = counted(measures.max_served_bytes(), "byte");
+    vec![
+        ("local", share(measures.local_bytes)),
+        ("at most", share(found.bound_local_bytes)),
+        ("remote", share(measures.remote_bytes)),
+        ("evenness", tasks),
+        ("served", format!("{most} by a server at most, {} on average", count(total / n_servers))),
+    ]
+}
+
+fn what(input: &WorkInput, policy: &Policy) -> String {
+    format!(
+        "{} of {} for {}, assigned by {}.",
+        counted(input.work.n_tasks() as u64, "task"),
+        counted(input.work.n_inputs() as u64, "input"),
+        match input.work.n_processes() {
+            1 => "1 process".to_owned(),
+            n => format!("{} processes", count(n as u64)),
+        },
+        policy.name
+    )
+}
+
+fn for_people(input: &WorkInput, policy: &Policy, found: &Assignment, measures: &Measures) -> String {
+    format!("{}\n\n{}", what(input, policy), pairs(&figures(input, found, measures)))
+}
+
+fn page_of(input: &WorkInput, policy: &Policy, found: &Assignment, measures: &Measures) -> String {
+    let mut served: Vec<(&str, u64)> =
+        input.servers.iter().zip(measures.served_bytes.iter().copied()).collect();
+    let n_servers = served.len();
+    if n_servers > MOST_BARS {
+        served.sort_by_key(|&(_, bytes)| Reverse(bytes));
+        served.truncate(MOST_BARS);
+    }
+    let bars: Vec<Bar> = served
+        .iter()
+        .map(|&(name, bytes)| Bar { name, value: bytes as f64, label: count(bytes), is_best: false })
+        .collect();
+    let mean = input.work.total_bytes() as f64 / n_servers.max(1) as f64;
+    let rows: Vec<(bool, Vec<String>)> = figures(input, found, measures)
+        .into_iter()
+        .map(|(name, value)| (false, vec![name.to_owned(), value]))
+        .collect();
+    let shown = match n_servers > MOST_BARS {
+        true => format!("Bytes that servers serve, those of the {MOST_BARS} with most; "),
+        false => "Bytes that each server serves; ".to_owned(),
+    };
+    let body = format!(
+        "<p>{}</p>\n<p class=\"soft\">{}: {} ({}).</p>\n{}<h2>Who serves how much</h2>\n{}\n",
+        html::escaped(&what(input, policy)),
+        policy.name,
+        html::escaped(policy.summary),
+        html::escaped(policy.source),
+        html::table(&["", "bytes"], &rows),
+        html::bars(&bars, (mean, "mean"), &format!("{shown}the dashed line is the mean of all."))
+    );
+    html::page("Evenkeel: tasks assigned", &body)
+}

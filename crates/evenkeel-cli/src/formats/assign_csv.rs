@@ -1,0 +1,137 @@
+//! Tasks as CSV, `task,bytes,replicas`, one row an input; processes, `process,server`; and who does what:
+//! `task,process,local_bytes,remote_bytes,from`.
+
+use std::io::{self, BufRead, Write};
+
+use evenkeel::assign::{Assignment, MAX_INPUTS, Work, WorkBuilder, WorkError};
+use evenkeel::model::{ModelError, NameTable, ServerId, shown};
+
+use super::table::{Table, quoted};
+use super::{InputError, numbers};
+
+/// Tasks and processes, with names.
+#[derive(Debug)]
+pub struct WorkInput {
+    /// Tasks by id, in order of their first rows.
+    pub tasks: NameTable,
+    /// Processes by id, in order of their rows.
+    pub processes: NameTable,
+    /// Servers by id, in natural order.
+    pub servers: NameTable,
+    /// What is to be done.
+    pub work: Work,
+}
+
+/// The inputs of tasks, in order of rows.
+#[derive(Default)]
+struct Rows {
+    tasks: NameTable,
+    task_of: Vec<u32>,
+    bytes: Vec<u64>,
+    replicas: Vec<ServerId>,
+    replica_ends: Vec<usize>,
+}
+
+/// Reads tasks and processes, each with the name of its file.
+pub fn read_work(
+    (tasks, tasks_file): (impl BufRead, &str),
+    (processes, processes_file): (impl BufRead, &str),
+) -> Result<WorkInput, InputError> {
+    let mut servers = NameTable::new();
+    let rows = read_tasks(tasks, tasks_file, &mut servers)?;
+    let (processes, homes) = read_processes(processes, processes_file, &mut servers)?;
+    let (servers, new_id) = servers.sorted_naturally();
+    let homes = homes.into_iter().map(|home| home.map(|home| ServerId(new_id[home.index()]))).collect();
+    let wrong = |file: &str, error: WorkError| InputError::new(file, None, error);
+    let mut builder = WorkBuilder::new();
+    // The rows of a task need not follow one another.
+    let mut order: Vec<usize> = (0..rows.task_of.len()).collect();
+    order.sort_by_key(|&row| rows.task_of[row]);
+    for task in order.chunk_by(|&a, &b| rows.task_of[a] == rows.task_of[b]) {
+        for &row in task {
+            let start = if row == 0 { 0 } else { rows.replica_ends[row - 1] };
+            let set = rows.replicas[start..rows.replica_ends[row]].iter();
+            let set: Vec<ServerId> = set.map(|server| ServerId(new_id[server.index()])).collect();
+            builder.input(rows.bytes[row], &set).map_err(|e| wrong(tasks_file, e))?;
+        }
+        builder.end_task();
+    }
+    let work = builder.finish(servers.len(), homes).map_err(|e| wrong(processes_file, e))?;
+    Ok(WorkInput { tasks: rows.tasks, processes, servers, work })
+}
+
+fn read_tasks(reader: impl BufRead, file: &str, servers: &mut NameTable) -> Result<Rows, InputError> {
+    let mut table = Table::open(reader, file, &["task", "bytes", "replicas"], &[])?;
+    let mut rows = Rows::default();
+    let mut total: u64 = 0;
+    // For each server the last row that names it, so that none names it twice.
+    let mut named_in: Vec<usize> = Vec::new();
+    while table.next()? {
+        if rows.bytes.len() >= MAX_INPUTS {
+            return Err(table.error(WorkError::TooManyInputs));
+        }
+        let task = id(table.required(0)?, &mut rows.tasks, "task").map_err(|e| table.error(e))?;
+        let bytes = numbers::whole(table.required(1)?, "size").map_err(|e| table.error(e))?;
+        total = total.checked_add(bytes).ok_or_else(|| table.error(WorkError::TooManyBytes))?;
+        let names = table.required(2)?;
+        if names.is_empty() {
+            return Err(table.error(WorkError::NoReplica));
+        }
+        let row = rows.bytes.len() + 1;
+        for name in names.split('|') {
+            let server = id(name, servers, "server").map_err(|e| table.error(e))?;
+            named_in.resize(servers.len(), 0);
+            if std::mem::replace(&mut named_in[server as usize], row) == row {
+                return Err(table.error(ModelError::ReplicaTwice(shown(name))));
+            }
+            rows.replicas.push(ServerId(server));
+        }
+        rows.task_of.push(task);
+        rows.bytes.push(bytes);
+        rows.replica_ends.push(rows.replicas.len());
+    }
+    Ok(rows)
+}
+
+fn read_processes(
+    reader: impl BufRead,
+    file: &str,
+    servers: &mut NameTable,
+) -> Result<(NameTable, Vec<Option<ServerId>>), InputError> {
+    let mut table = Table::open(reader, file, &["process", "server"], &[])?;
+    let (mut processes, mut homes) = (NameTable::new(), Vec::new());
+    while table.next()? {
+        if homes.len() >= MAX_INPUTS {
+            return Err(table.error(WorkError::TooManyInputs));
+        }
+        processes.insert(table.required(0)?, "process").map_err(|e| table.error(e))?;
+        homes.push(match table.required(1)? {
+            "" => None,
+            name => Some(ServerId(id(name, servers, "server").map_err(|e| table.error(e))?)),
+        });
+    }
+    Ok((processes, homes))
+}
+
+/// The id of a name, which is added if it is new.
+fn id(name: &str, names: &mut NameTable, kind: &'static str) -> Result<u32, ModelError> {
+    if let Some(id) = names.find(name) {
+        return Ok(id);
+    }
+    names.insert(name, kind)?;
+    Ok(names.len() as u32 - 1)
+}
+
+/// Writes who does each task, and where it reads each input, in order of rows.
+pub fn write_assignment(input: &WorkInput, found: &Assignment, mut out: impl Write) -> io::Result<()> {
+    let processes: Vec<String> = input.processes.iter().map(quoted).collect();
+    writeln!(out, "task,process,local_bytes,remote_bytes,from")?;
+    for (task, name) in input.tasks.iter().map(quoted).enumerate() {
+        let (local, remote) = found.task_bytes(&input.work, task);
+        let sources = found.sources[input.work.inputs(task)].iter();
+        let from: Vec<&str> = sources.map(|server| input.servers.name(server.0)).collect();
+        let process = &processes[found.processes[task].index()];
+        writeln!(out, "{name},{process},{local},{remote},{}", quoted(&from.join("|")))?;
+    }
+    Ok(())
+}

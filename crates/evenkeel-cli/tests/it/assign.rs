@@ -1,0 +1,148 @@
+//! `evenkeel assign`: its assignment, its figures, and what it refuses.
+
+use std::fs;
+
+use super::{evenkeel, folder_with, json, printed, stderr, stdout};
+
+/// Golden G-003.1, with names whose natural order is not their order in the file.
+const TASKS: &str = "task,bytes,replicas\nc10,64,s0\nc2,64,s0\nc3,64,s0|s1\nc4,64,s0\n";
+const PROCS: &str = "process,server\np0,s0\np1,s1\n";
+const ASSIGN: [&str; 4] = ["assign", "tasks.csv", "--processes", "procs.csv"];
+
+#[test]
+fn assignment_and_figures() {
+    let folder = folder_with(&[("tasks.csv", TASKS), ("procs.csv", PROCS)]);
+    let summary = printed(&[&ASSIGN[..], &["--out", "out.csv", "--json"]].concat(), folder.path());
+    assert_eq!(
+        summary,
+        "{\"format\":1,\"policy\":\"opass-single\",\"tasks\":4,\"processes\":2,\"local_bytes\":192,\"remote_bytes\":64,\
+         \"bound_local_bytes\":192,\"max_tasks\":2,\"min_tasks\":2,\"max_served_bytes\":192}\n"
+    );
+    let out = fs::read_to_string(folder.path().join("out.csv")).unwrap();
+    assert_eq!(
+        out,
+        "task,process,local_bytes,remote_bytes,from\nc10,p0,64,0,s0\nc2,p0,64,0,s0\nc3,p1,64,0,s1\nc4,p1,0,64,s0\n"
+    );
+}
+
+/// Rows of a task need not follow one another; its inputs are in order of rows.
+#[test]
+fn several_inputs() {
+    let tasks = "replicas,task,bytes\ns2|s10,\"a,b\",5\ns1,t,1\ns10,\"a,b\",7\ns1,t,0\n";
+    let folder = folder_with(&[("tasks.csv", tasks), ("procs.csv", "server,process\n,far\ns10,near\n")]);
+    let out = printed(&[&ASSIGN[..], &["--out", "-"]].concat(), folder.path());
+    assert_eq!(
+        out,
+        "task,process,local_bytes,remote_bytes,from\n\"a,b\",near,12,0,s10|s10\nt,far,0,1,s1|s1\n"
+    );
+    let summary = json(&[&ASSIGN[..], &["--json"]].concat(), folder.path());
+    assert_eq!(summary["policy"], "opass-multi");
+    let refused = evenkeel(&[&ASSIGN[..], &["--policy", "opass-single"]].concat(), folder.path());
+    assert_eq!(refused.status.code(), Some(2));
+    let error = stderr(&refused);
+    assert!(
+        error.contains("tasks.csv: task `a,b` has several inputs") && error.contains("opass-multi"),
+        "{error}"
+    );
+}
+
+#[test]
+fn every_policy() {
+    let folder = folder_with(&[("tasks.csv", TASKS), ("procs.csv", PROCS)]);
+    for (policy, _) in evenkeel::policy::assignments() {
+        let args = [&ASSIGN[..], &["--policy", policy.name]].concat();
+        let summary = json(&[&args[..], &["--json"]].concat(), folder.path());
+        assert_eq!(summary["policy"], policy.name);
+        assert!(summary["local_bytes"].as_u64() <= summary["bound_local_bytes"].as_u64(), "{summary}");
+        let text = printed(&args, folder.path());
+        assert!(text.contains(&format!("assigned by {}.", policy.name)), "{text}");
+        let page = printed(&[&args[..], &["--html", "-"]].concat(), folder.path());
+        assert!(page.starts_with("<!doctype html>") && page.contains("Who serves how much"), "{page}");
+    }
+}
+
+#[test]
+fn nothing_to_do() {
+    let folder = folder_with(&[("tasks.csv", "task,bytes,replicas\n"), ("procs.csv", "process,server\n")]);
+    let text = printed(&ASSIGN, folder.path());
+    assert!(text.contains("0 tasks of 0 inputs for 0 processes"), "{text}");
+    let page = printed(&[&ASSIGN[..], &["--html", "-"]].concat(), folder.path());
+    assert!(page.contains("</html>") && !page.contains("NaN"), "{page}");
+}
+
+/// Runs on these files, and asserts that it is refused for these reasons and leaves nothing behind.
+fn refused(tasks: &[u8], procs: &[u8], extra: &[&str], words: &[&str]) {
+    let folder = folder_with(&[]);
+    fs::write(folder.path().join("tasks.csv"), tasks).unwrap();
+    fs::write(folder.path().join("procs.csv"), procs).unwrap();
+    let output = evenkeel(&[&ASSIGN[..], &["--out", "out.csv"], extra].concat(), folder.path());
+    let error = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    for word in words {
+        assert!(error.contains(word), "{error}\nshould say `{word}`");
+    }
+    assert_eq!(error.lines().count(), 1, "one line: {error}");
+    assert_eq!(stdout(&output), "");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is written");
+}
+
+#[test]
+fn wrong_tasks() {
+    let whole: [(&[u8], &[&str]); 4] = [
+        (b"", &["tasks.csv: the file is empty", "task,bytes,replicas"]),
+        (b"task,bytes\nt,1\n", &["tasks.csv:1", "`replicas` is missing"]),
+        (b"task,bytes,replicas,client\n", &["tasks.csv:1", "unknown column `client`"]),
+        (b"task,bytes,replicas\nt,1,\xFF\n", &["tasks.csv:2", "UTF-8"]),
+    ];
+    for (tasks, words) in whole {
+        refused(tasks, PROCS.as_bytes(), &[], words);
+    }
+    let rows: [(&str, &[&str]); 8] = [
+        (",1,s0", &["name `` of a task is empty"]),
+        ("t,,s0", &["size is missing"]),
+        ("t,-1,s0", &["-1 is negative"]),
+        ("t,1.5,s0", &["not whole"]),
+        ("t,1,", &["no replica", "at least one server"]),
+        ("t,1,s0||s1", &["name `` of a server is empty"]),
+        ("t,1,s0|s1|s0", &["replica `s0` is named twice"]),
+        ("t,18446744073709551615,s0", &["64 bits", "larger units"]),
+    ];
+    for (row, words) in rows {
+        let tasks = format!("task,bytes,replicas\nb,1,s0\n{row}\n");
+        refused(tasks.as_bytes(), PROCS.as_bytes(), &[], &[words, &["tasks.csv:3"]].concat());
+    }
+}
+
+#[test]
+fn wrong_processes() {
+    let tasks = TASKS.as_bytes();
+    refused(tasks, b"", &[], &["procs.csv: the file is empty", "process,server"]);
+    refused(tasks, b"process\np\n", &[], &["procs.csv:1", "`server` is missing"]);
+    refused(tasks, b"process,server\n", &[], &["procs.csv: there are tasks and no process"]);
+    refused(tasks, b"process,server\np,s0\np,s1\n", &[], &["procs.csv:3", "process `p` is there twice"]);
+    refused(tasks, b"process,server\np, s0\n", &[], &["procs.csv:2", "` s0` of a server", "blank"]);
+    refused(tasks, b"process,server\n,s0\n", &[], &["procs.csv:2", "name `` of a process is empty"]);
+}
+
+#[test]
+fn wrong_usage() {
+    let (tasks, procs) = (TASKS.as_bytes(), PROCS.as_bytes());
+    let known = "rank, opass-single, opass-multi, opass-exact, opass-dynamic";
+    refused(tasks, procs, &["--policy", "optimal"], &["no policy `optimal`", known]);
+    refused(tasks, procs, &["--html", "out.csv"], &["--out and --html", "same place"]);
+    let folder = folder_with(&[("tasks.csv", TASKS), ("procs.csv", PROCS)]);
+    let wrong = [
+        "tasks.csv",
+        "missing.csv --processes procs.csv",
+        "tasks.csv --processes missing.csv",
+        "- --processes -",
+        "tasks.csv --processes procs.csv --out procs.csv",
+        "tasks.csv --processes procs.csv --html tasks.csv",
+        "tasks.csv --processes procs.csv --seed 1",
+    ];
+    for args in wrong {
+        let args: Vec<&str> = ["assign"].into_iter().chain(args.split(' ')).collect();
+        assert_eq!(evenkeel(&args, folder.path()).status.code(), Some(2), "{args:?}");
+    }
+    assert_eq!(fs::read_to_string(folder.path().join("procs.csv")).unwrap(), PROCS);
+}

@@ -1,0 +1,189 @@
+//! `opass-dynamic`: processes ask for one task after the other, guided by lists of what suits them.
+//!
+//! Paper 003 §4.4. The lists are those of [`opass_single`] or, with several inputs, of [`opass_multi`], each in order of
+//! local bytes. Who is idle takes the first of its list; if that is empty, the task of the longest list of which it holds
+//! most, of equal ones the last: so the other keeps what suits it best.
+//!
+//! Beyond the paper: processes may die. What a process was given is a lease. If it dies the task is first in its list again, and
+//! so anybody's who has nothing of its own; those who found nothing wait until all is done, in case of that. So under
+//! any order of events no task is lost, and none is done twice: a process that was given up for dead and reports after all
+//! is told that its lease is gone.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+
+use super::fill::unlimited;
+use super::{Assignment, ProcessId, Work, opass_multi, opass_single};
+
+/// What happens to a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// It wants something to do. If it has been given a task, it is told again which: the answer may have been lost.
+    Idle(ProcessId),
+    /// It has done a task.
+    Done(ProcessId, u32),
+    /// It is gone, and all it has begun. It may come back, idle.
+    Died(ProcessId),
+}
+
+/// What follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// The process does this task.
+    Start(ProcessId, u32),
+    /// All tasks are done; the process may leave.
+    Leave(ProcessId),
+}
+
+/// An event that does not fit what came before. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Misfit {
+    #[error("there is no process {0}; processes are counted from 0")]
+    NoSuchProcess(u32),
+    #[error(
+        "task {task} is not leased to process {process}; it has died meanwhile, or said so before: ignore it"
+    )]
+    NotLeased { process: u32, task: u32 },
+}
+
+/// Tasks on their way from the lists through leases to being done.
+#[derive(Clone, Debug)]
+pub struct Guided<'a> {
+    work: &'a Work,
+    lists: Vec<VecDeque<u32>>,
+    /// The lists that are not empty, longest first.
+    by_length: BTreeSet<(Reverse<usize>, u32)>,
+    leases: Vec<Option<u32>>,
+    /// Who has found nothing to do, in order of coming. All lists are empty then.
+    waiting: VecDeque<ProcessId>,
+    n_left: usize,
+}
+
+impl<'a> Guided<'a> {
+    /// Nothing is done yet of the tasks of this assignment.
+    ///
+    /// # Panics
+    /// If the assignment is not of this work.
+    pub fn new(work: &'a Work, processes: &[ProcessId]) -> Self {
+        assert_eq!(processes.len(), work.n_tasks(), "each task has a process");
+        let mut lists = vec![Vec::new(); work.n_processes()];
+        for (task, process) in (0_u32..).zip(processes) {
+            lists[process.index()].push((Reverse(work.local_bytes(task as usize, *process)), task));
+        }
+        let sorted = lists.into_iter().map(|mut list| {
+            list.sort_unstable();
+            list.into_iter().map(|(_, task)| task).collect()
+        });
+        let lists: Vec<VecDeque<u32>> = sorted.collect();
+        let lengths = (0..).zip(&lists).filter(|(_, list)| !list.is_empty());
+        Self {
+            work,
+            by_length: lengths.map(|(process, list)| (Reverse(list.len()), process)).collect(),
+            lists,
+            leases: vec![None; work.n_processes()],
+            waiting: VecDeque::new(),
+            n_left: work.n_tasks(),
+        }
+    }
+
+    /// How many tasks are not done.
+    pub fn n_left(&self) -> usize {
+        self.n_left
+    }
+
+    /// The task that a process is doing, as far as is known.
+    pub fn lease(&self, process: ProcessId) -> Option<u32> {
+        self.leases.get(process.index()).copied().flatten()
+    }
+
+    /// Something has happened; says what follows.
+    pub fn on_event(&mut self, event: Event, out: &mut Vec<Action>) -> Result<(), Misfit> {
+        let (Event::Idle(process) | Event::Done(process, _) | Event::Died(process)) = event;
+        if process.index() >= self.leases.len() {
+            return Err(Misfit::NoSuchProcess(process.0));
+        }
+        match event {
+            Event::Idle(_) => self.give(process, out),
+            Event::Done(_, task) => {
+                if self.leases[process.index()] != Some(task) {
+                    return Err(Misfit::NotLeased { process: process.0, task });
+                }
+                self.leases[process.index()] = None;
+                self.n_left -= 1;
+                if self.n_left == 0 {
+                    out.extend(self.waiting.drain(..).map(Action::Leave));
+                }
+            }
+            Event::Died(_) => {
+                self.waiting.retain(|&other| other != process);
+                if let Some(task) = self.leases[process.index()].take() {
+                    self.change(process.0, |list| list.push_front(task));
+                    if let Some(next) = self.waiting.pop_front() {
+                        self.give(next, out);
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn give(&mut self, process: ProcessId, out: &mut Vec<Action>) {
+        let leased = self.leases[process.index()];
+        if let Some(task) = leased.or_else(|| self.next_for(process)) {
+            self.leases[process.index()] = Some(task);
+            out.push(Action::Start(process, task));
+        } else if self.n_left == 0 {
+            out.push(Action::Leave(process));
+        } else if !self.waiting.contains(&process) {
+            self.waiting.push_back(process);
+        }
+    }
+
+    /// Takes the task that suits a process off its list, or else off the longest.
+    fn next_for(&mut self, process: ProcessId) -> Option<u32> {
+        if !self.lists[process.index()].is_empty() {
+            return self.change(process.0, VecDeque::pop_front);
+        }
+        let &(_, longest) = self.by_length.first()?;
+        let list = &self.lists[longest as usize];
+        // The last of those with most.
+        let best = (0..list.len()).max_by_key(|&k| (self.work.local_bytes(list[k] as usize, process), k))?;
+        self.change(longest, |list| list.remove(best))
+    }
+
+    fn change<T>(&mut self, process: u32, change: impl FnOnce(&mut VecDeque<u32>) -> T) -> T {
+        let list = &mut self.lists[process as usize];
+        self.by_length.remove(&(Reverse(list.len()), process));
+        let result = change(list);
+        if !list.is_empty() {
+            self.by_length.insert((Reverse(list.len()), process));
+        }
+        result
+    }
+}
+
+/// Who does what if all processes are equally fast and none dies: a task takes as long as its bytes, wherever they are.
+pub fn assign(work: &Work) -> Assignment {
+    let lists = opass_single::processes(work).unwrap_or_else(|_| opass_multi::propose(work, |_| ()));
+    let mut guided = Guided::new(work, &lists);
+    let mut processes = vec![ProcessId::default(); work.n_tasks()];
+    let mut actions = Vec::new();
+    let mut ends: BinaryHeap<Reverse<(u128, ProcessId)>> =
+        (0..work.n_processes() as u32).map(|process| Reverse((0, ProcessId(process)))).collect();
+    while let Some(Reverse((now, process))) = ends.pop() {
+        let done = guided.lease(process).map(|task| Event::Done(process, task));
+        for event in done.into_iter().chain([Event::Idle(process)]) {
+            // Each event is about a lease that was just given, so that it fits.
+            let _ = guided.on_event(event, &mut actions);
+        }
+        for action in actions.drain(..) {
+            if let Action::Start(process, task) = action {
+                processes[task as usize] = process;
+                // Without bytes it still takes a moment.
+                ends.push(Reverse((now + u128::from(work.task_bytes(task as usize).max(1)), process)));
+            }
+        }
+    }
+    Assignment::new(work, processes, unlimited(work, &work.affinity()))
+}

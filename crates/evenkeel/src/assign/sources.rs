@@ -1,0 +1,105 @@
+//! From which server each input is read: the process's own, if it holds the input, else one that has little to serve.
+//!
+//! Paper 003 §3.2 reads what is not local from a replica drawn at random ([`drawn`]); that is where the imbalance that it
+//! finds comes from. [`balanced`] is the balancer of its §4.5 instead, with what servers serve locally as what they have
+//! to do already: exact for inputs of one size, else the largest first, each from the server that serves least.
+
+use super::{ProcessId, Work};
+use crate::draw::Draw;
+use crate::graph::level::{Aim, Items, Placed, level};
+use crate::graph::pace::{Level, Paces};
+use crate::model::{Replicas, ServerId};
+
+/// Passes over all remote inputs in which one may still change its server.
+const MOST_SWEEPS: usize = 4;
+
+/// Where processes read the inputs of their tasks so that no server has to serve much more than others.
+pub fn balanced(work: &Work, processes: &[ProcessId]) -> Vec<ServerId> {
+    let (mut sources, mut remote) = local(work, processes);
+    let mut served = vec![0_u64; work.n_servers()];
+    let mut is_remote = vec![false; sources.len()];
+    remote.iter().for_each(|&input| is_remote[input] = true);
+    for (input, source) in sources.iter().enumerate().filter(|(input, _)| !is_remote[*input]) {
+        served[source.index()] += work.bytes(input);
+    }
+    if let Some(size) = work.common_size().filter(|&size| size > 0) {
+        let placed = level_remote(work, &remote, served.iter().map(|bytes| bytes / size));
+        remote.iter().zip(placed).for_each(|(&input, server)| sources[input] = server);
+        return sources;
+    }
+    remote.sort_by_key(|&input| std::cmp::Reverse(work.bytes(input)));
+    let least = |served: &[u64], input: usize| {
+        let set = work.replicas().of(input).iter().copied();
+        set.min_by_key(|server| (served[server.index()], *server)).unwrap_or_default()
+    };
+    for &input in &remote {
+        sources[input] = least(&served, input);
+        served[sources[input].index()] += work.bytes(input);
+    }
+    for _ in 0..MOST_SWEEPS {
+        let mut is_changed = false;
+        for &input in &remote {
+            let (bytes, now) = (work.bytes(input), sources[input]);
+            served[now.index()] -= bytes;
+            let to = least(&served, input);
+            let to = if served[to.index()] < served[now.index()] { to } else { now };
+            served[to.index()] += bytes;
+            is_changed |= to != now;
+            sources[input] = to;
+        }
+        if !is_changed {
+            break;
+        }
+    }
+    sources
+}
+
+/// Where HDFS reads: what is not local from a replica drawn at random.
+pub fn drawn(work: &Work, processes: &[ProcessId], draw: &mut dyn Draw) -> Vec<ServerId> {
+    let (mut sources, remote) = local(work, processes);
+    for input in remote {
+        let set = work.replicas().of(input);
+        sources[input] = set[draw.below(set.len() as u32) as usize];
+    }
+    sources
+}
+
+/// The source of each input that is local, and the inputs that are not.
+fn local(work: &Work, processes: &[ProcessId]) -> (Vec<ServerId>, Vec<usize>) {
+    let mut sources = vec![ServerId(0); work.n_inputs()];
+    let mut remote = Vec::new();
+    for (task, &process) in processes.iter().enumerate() {
+        let home = work.home(process);
+        for input in work.inputs(task) {
+            match home.filter(|home| work.replicas().of(input).contains(home)) {
+                Some(home) => sources[input] = home,
+                None => remote.push(input),
+            }
+        }
+    }
+    (sources, remote)
+}
+
+/// Inputs of one size at servers that have so many of them to serve already, the most at a server being as few as can be.
+fn level_remote(work: &Work, remote: &[usize], served: impl Iterator<Item = u64>) -> Vec<ServerId> {
+    let mut ids: Vec<ServerId> = Vec::new();
+    let mut ends = Vec::with_capacity(remote.len());
+    for &input in remote {
+        ids.extend_from_slice(work.replicas().of(input));
+        ends.push(ids.len() as u32);
+    }
+    let replicas = Replicas::new(&ids, &ends, None);
+    let paces = Paces::with_backlogs(served);
+    let items = Items { replicas, sizes: None, total: remote.len() as u64, paces: &paces };
+    match level(items, Aim::MaxDownTo(Level::ZERO)).placed {
+        Placed::Whole(servers) => servers,
+        // Merged sets are divided again into whole inputs: each is at one place.
+        Placed::Divided(shares) => {
+            let at = |(i, set): (usize, &[ServerId])| {
+                let shares = &shares[replicas.start(i)..];
+                set.iter().zip(shares).find(|(_, share)| **share > 0).map_or(set[0], |(server, _)| *server)
+            };
+            replicas.iter().enumerate().map(at).collect()
+        }
+    }
+}

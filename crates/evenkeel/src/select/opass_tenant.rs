@@ -1,0 +1,75 @@
+//! `opass-tenant`: the nearest copies while servers are about equally busy, else counts that level them.
+//!
+//! Paper 003 §4.5. If servers that serve what is nearest differ by more than a threshold in what they have to serve, what
+//! they had before included, each server gets a count of requests that fills the emptiest first (Algorithm 2), and a
+//! flow finds requests for the counts. The paper does not say what the data being served are before anybody is served;
+//! here they are what the nearest copies would come to.
+//!
+//! Deviations. Algorithm 2 hands out whole deficits in order of ids without looking at how much is left, so that it gives
+//! away more than there is, and it leaves counts undefined; [`counts`] gives one request at a time to the server that has
+//! least. Counts do not know which request is where, so the flow may fall short: then, and for requests of different sizes
+//! or servers of different speeds, the choice is the [`optimal`] one with what servers have to do already, whole.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use super::{Goal, nearest, optimal, whole};
+use crate::draw::Ties;
+use crate::graph::capped::Capped;
+use crate::graph::holdings::Holdings;
+use crate::model::{Batch, Choice, Cluster, Server, ServerId, Speed};
+
+/// A difference of one block cannot be helped where blocks and servers do not come out even.
+pub const THRESHOLD_BLOCKS: u64 = 1;
+
+/// Each request from the nearest replica, unless servers would differ by more than the threshold.
+pub fn select(batch: &Batch, cluster: &Cluster, ties: Ties, threshold_blocks: u64) -> Choice {
+    let nearest = nearest::select(batch, cluster, ties);
+    let backlogs = cluster.servers().iter().map(|server| u128::from(server.backlog));
+    let loads =
+        nearest.loads(batch).into_iter().zip(backlogs).map(|(load, backlog)| u128::from(load) + backlog);
+    let (least, most) = loads.fold((u128::MAX, 0), |(least, most), load| (load.min(least), load.max(most)));
+    if most.saturating_sub(least) <= threshold_blocks.into() { nearest } else { balanced(batch, cluster) }
+}
+
+/// Counts and a flow, or the optimal choice.
+fn balanced(batch: &Batch, cluster: &Cluster) -> Choice {
+    let is_plain = |server: &Server| server.speed == Speed::ONE && server.slots == 1;
+    if batch.sizes().is_none()
+        && cluster.servers().iter().all(is_plain)
+        && let Some(choice) = by_counts(batch, cluster)
+    {
+        return choice;
+    }
+    let (choice, _) = optimal::select(batch, cluster, Goal::MaxLoad);
+    whole::unsplit(batch, cluster, choice)
+}
+
+/// The choice that gives each server its count, if there is one.
+pub fn by_counts(batch: &Batch, cluster: &Cluster) -> Option<Choice> {
+    let holdings = Holdings::new(batch.replicas(), batch.n_servers());
+    let backlogs: Vec<u64> = cluster.servers().iter().map(|server| server.backlog).collect();
+    let held: Vec<u64> =
+        (0..batch.n_servers() as u32).map(|server| holdings.of(ServerId(server)).len() as u64).collect();
+    let room = counts(batch.n_requests() as u64, &backlogs, &held);
+    let mut flow = Capped::new(batch.replicas(), |_| 1, room);
+    flow.fit(u64::MAX);
+    flow.servers().collect::<Option<Vec<ServerId>>>().map(Choice::whole)
+}
+
+/// How many of `n_requests` each server is to serve, given how much it has to do already and how many it holds: one by one
+/// to the server with the least to do that holds more, of equal ones to the first.
+pub fn counts(n_requests: u64, backlogs: &[u64], held: &[u64]) -> Vec<u64> {
+    let mut counts = vec![0; backlogs.len()];
+    let servers = backlogs.iter().zip(held).enumerate().filter(|(_, (_, held))| **held > 0);
+    let mut heap: BinaryHeap<Reverse<(u64, usize)>> =
+        servers.map(|(server, (backlog, _))| Reverse((*backlog, server))).collect();
+    for _ in 0..n_requests {
+        let Some(Reverse((load, server))) = heap.pop() else { break };
+        counts[server] += 1;
+        if counts[server] < held[server] {
+            heap.push(Reverse((load.saturating_add(1), server)));
+        }
+    }
+    counts
+}
