@@ -23,6 +23,8 @@ pub(crate) enum Goal {
     Policies,
     Rounds,
     PolicyGrowth,
+    Assign,
+    Place,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +35,7 @@ enum Limit {
 
 use Limit::{AtLeast, AtMost};
 
-const GOALS: [(Goal, &str, Limit); 14] = [
+const GOALS: [(Goal, &str, Limit); 16] = [
     (Goal::OneSolve, "selection with proof, times faster than one OR-tools max-flow", AtLeast(25.0)),
     (Goal::Search, "selection with proof at 1M, times faster than OR-tools' search", AtLeast(300.0)),
     (Goal::Schedule, "select and order, times faster than one OR-tools max-flow", AtLeast(2.0)),
@@ -52,6 +54,8 @@ const GOALS: [(Goal, &str, Limit); 14] = [
     (Goal::Policies, "other selections, times `optimal`", AtMost(40.0)),
     (Goal::Rounds, "orders and policies that proceed in rounds, seconds", AtMost(30.0)),
     (Goal::PolicyGrowth, "any policy on twice the requests, times as long", AtMost(2.5)),
+    (Goal::Assign, "`opass-single`, times faster than OR-tools max-flow", AtLeast(20.0)),
+    (Goal::Place, "`evenkeel place`, times copying the CSV", AtMost(10.0)),
 ];
 
 /// How a goal stands.

@@ -11,6 +11,7 @@ mod report;
 mod scaling;
 mod schedule;
 mod selection;
+mod tasks;
 mod unequal;
 
 use std::path::PathBuf;
@@ -83,6 +84,7 @@ fn main() -> Result<ExitCode> {
     scaling::run(&race, &mut report)?;
     unequal::run(&race, &mut report)?;
     policies::run(&race, &mut report)?;
+    tasks::run(&race, &mut report)?;
     command::run(&race, &mut report)?;
     ensure!(!report.is_empty(), "no row has one of {:?} in its name", race.args.rows);
     let agreed = report.finish(race.args.quick);
