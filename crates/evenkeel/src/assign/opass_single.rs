@@ -14,12 +14,14 @@
 use super::fill::{among_residents, even_counts, least_filled};
 use super::{Assignment, ProcessId, Unfit, Work};
 use crate::graph::capped::Capped;
-use crate::model::{Replicas, ServerId};
+use crate::graph::level::{Aim, Items, Levelled, Placed, level};
+use crate::graph::pace::{Level, Paces};
+use crate::model::{Replicas, ServerId, Speed};
 
 /// The assignment with the most local chunks; with different sizes, nearly the most local bytes.
 pub fn assign(work: &Work) -> Result<Assignment, Unfit> {
     let ends = work.single_ends().map_err(Unfit::SeveralInputs)?;
-    let replicas = Replicas::new(work.flat_replicas(), &ends, None);
+    let replicas = sets(work, &ends);
     Ok(match work.common_size() {
         Some(size) => {
             let (servers, n_local) = most_local(work, replicas);
@@ -39,12 +41,24 @@ pub(super) fn processes(work: &Work) -> Result<Vec<ProcessId>, Unfit> {
 pub(super) fn bound(work: &Work) -> Option<u64> {
     let size = work.common_size()?;
     let ends = work.single_ends().ok()?;
-    Some(most_local(work, Replicas::new(work.flat_replicas(), &ends, None)).1 * size)
+    Some(most_local(work, sets(work, &ends)).1 * size)
+}
+
+/// The replica sets of chunks that end there.
+fn sets<'a>(work: &'a Work, ends: &'a [u32]) -> Replicas<'a> {
+    let width = ends.first().copied().unwrap_or(0);
+    let is_common = width > 0 && (1..).zip(ends).all(|(i, &end): (u32, _)| Some(end) == width.checked_mul(i));
+    Replicas::new(work.flat_replicas(), ends, is_common.then_some(width as usize))
 }
 
 /// The server at which each chunk is local, and how many are.
 fn most_local(work: &Work, replicas: Replicas<'_>) -> (Vec<Option<ServerId>>, u64) {
     let (quota, n_extra) = work.quota();
+    if n_extra == 0
+        && let Some(servers) = all_local(work, replicas, quota)
+    {
+        return (servers.into_iter().map(Some).collect(), work.n_tasks() as u64);
+    }
     let mut flow = Capped::new(replicas, |_| 1, room(work, quota));
     flow.fit(u64::MAX);
     if n_extra > 0 {
@@ -57,6 +71,27 @@ fn most_local(work: &Work, replicas: Replicas<'_>) -> (Vec<Option<ServerId>>, u6
     let servers: Vec<Option<ServerId>> = flow.servers().collect();
     let n_local = servers.iter().flatten().count() as u64;
     (servers, n_local)
+}
+
+/// Where each chunk is local, if all can be and every host has as many processes: then no server needs to be above the
+/// least maximum load, which is found sooner than a flow.
+fn all_local(work: &Work, replicas: Replicas<'_>, quota: u64) -> Option<Vec<ServerId>> {
+    let residents = work.residents();
+    let n_residents = |server: u32| residents.of(ServerId(server)).len() as u64;
+    let n_each = (work.n_servers() > 0).then(|| n_residents(0))?;
+    // A chunk without a replica is local nowhere.
+    let is_even = replicas.width().is_some()
+        && (0..work.n_servers() as u32).all(|server| n_residents(server) == n_each);
+    if !is_even {
+        return None;
+    }
+    let paces = Paces::with_backlogs((0..work.n_servers()).map(|_| 0));
+    let items = Items { replicas, sizes: None, total: work.n_tasks() as u64, paces: &paces };
+    let room = Level::new(u128::from(quota.saturating_mul(n_each)), Speed::ONE.millionths());
+    match level(items, Aim::MaxDownTo(room)) {
+        Levelled { placed: Placed::Whole(servers), level, .. } if level <= room => Some(servers),
+        _ => None,
+    }
 }
 
 /// So much for each process on a server's host.

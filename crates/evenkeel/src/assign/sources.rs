@@ -16,6 +16,9 @@ const MOST_SWEEPS: usize = 4;
 /// Where processes read the inputs of their tasks so that no server has to serve much more than others.
 pub fn balanced(work: &Work, processes: &[ProcessId]) -> Vec<ServerId> {
     let (mut sources, mut remote) = local(work, processes);
+    if remote.is_empty() {
+        return sources;
+    }
     let mut served = vec![0_u64; work.n_servers()];
     let mut is_remote = vec![false; sources.len()];
     remote.iter().for_each(|&input| is_remote[input] = true);
