@@ -12,6 +12,7 @@
 //! * [`place`] – where a write goes.
 //! * [`observe`] – what clients know of servers from what they sent and what is reported.
 //! * [`redirect`] – which bytes are not at their default server.
+//! * [`run`] – carries a plan out, whatever happens on the way; and picks servers as requests arrive.
 //! * [`bound`] – how early any plan could end, with the proof.
 //! * [`explain`] – what limits, and what would help.
 //! * [`check`] – re-verifies a plan and its proof from scratch.
@@ -49,5 +50,6 @@ pub mod place;
 pub mod policy;
 pub mod queue;
 pub mod redirect;
+pub mod run;
 pub mod select;
 pub mod workload;

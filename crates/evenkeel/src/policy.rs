@@ -12,6 +12,7 @@ use crate::place::{PlaceFn, mlml::Mlml, nltr::Nltr, rr::Rr, trh::Trh, two_choice
 use crate::queue::discipline::{Fifo, Hio, Local, Sorted};
 use crate::queue::hio::{self, Tuning};
 use crate::queue::{Discipline, edd, nio, sio};
+use crate::run::{Pick, online};
 use crate::select::{self, Goal, equi, opass_tenant};
 
 /// What a policy is asked for beside the batch. Policies ignore what does not concern them.
@@ -103,17 +104,18 @@ pub struct Policy {
 }
 
 /// The rooms that policies live in, and the question that each answers.
-pub static ROOMS: [(&str, &str); 6] = [
+pub static ROOMS: [(&str, &str); 7] = [
     ("select", "which replica serves each request"),
     ("order", "in which slot each transfer takes place"),
     ("bid", "both, agreed by clients and servers without a centre"),
     ("queue", "in which order a server serves what waits there"),
     ("place", "where a write goes"),
     ("assign", "which process does which task"),
+    ("run", "which server as requests arrive"),
 ];
 
 /// All policies, by question.
-pub static POLICIES: [Policy; 41] = [
+pub static POLICIES: [Policy; 45] = [
     Policy {
         name: "optimal",
         room: "select",
@@ -199,6 +201,46 @@ pub static POLICIES: [Policy; 41] = [
         summary: "nearest while servers are about equally busy, else levelled by counts and a flow",
         kind: Kind::Select(|batch, cluster, ask| {
             (opass_tenant::select(batch, cluster, ask.ties, opass_tenant::THRESHOLD_BLOCKS), None)
+        }),
+    },
+    Policy {
+        name: "least-loaded",
+        room: "run",
+        alias: None,
+        source: "common practice",
+        summary: "as requests arrive, the copy that would be done first",
+        kind: Kind::Select(|batch, cluster, ask| {
+            (online::drain(batch, cluster, Pick::LeastLoaded, ask.seed), None)
+        }),
+    },
+    Policy {
+        name: "p2c",
+        room: "run",
+        alias: None,
+        source: "Mitzenmacher 2001, tower",
+        summary: "as requests arrive, the lighter of two copies drawn by lot",
+        kind: Kind::Select(|batch, cluster, ask| {
+            (online::drain(batch, cluster, Pick::TwoChoices, ask.seed), None)
+        }),
+    },
+    Policy {
+        name: "peak-ewma",
+        room: "run",
+        alias: None,
+        source: "Finagle, tower",
+        summary: "as requests arrive, the copy that would be done first at its slowest pace of late",
+        kind: Kind::Select(|batch, cluster, ask| {
+            (online::drain(batch, cluster, Pick::PeakEwma, ask.seed), None)
+        }),
+    },
+    Policy {
+        name: "hedged",
+        room: "run",
+        alias: None,
+        source: "Dean and Barroso 2013",
+        summary: "p2c, with a second copy of what is late when it is carried out",
+        kind: Kind::Select(|batch, cluster, ask| {
+            (online::drain(batch, cluster, Pick::TwoChoices, ask.seed), None)
         }),
     },
     Policy {

@@ -217,6 +217,25 @@ impl Batch {
         batch
     }
 
+    /// So many blocks of each of these requests, from those of their servers that are wanted; none if that is too much for 64
+    /// bits.
+    pub(crate) fn rest(
+        &self,
+        rows: impl Iterator<Item = (u32, u64)>,
+        is_wanted: impl Fn(ServerId) -> bool,
+    ) -> Option<Self> {
+        let mut batch = Self { width: None, ..self.subset(&[]) };
+        for (request, blocks) in rows {
+            let set = self.replicas().of(request as usize).iter().copied();
+            batch.client_of.push(self.client(request as usize));
+            batch.replicas.extend(set.filter(|&server| is_wanted(server)));
+            batch.replica_ends.push(batch.replicas.len() as u32);
+            batch.blocks.push(blocks);
+            batch.total_blocks = batch.total_blocks.checked_add(blocks)?;
+        }
+        Some(batch)
+    }
+
     /// The batch after some blocks got one more copy each.
     ///
     /// Blocks of one request that are copied to different servers, or not at all, become requests of their own, behind

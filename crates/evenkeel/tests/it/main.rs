@@ -4,6 +4,7 @@ mod bidding;
 mod damage;
 mod damage_unequal;
 mod exact;
+mod executor;
 mod explain;
 mod golden_2;
 mod observe_speed;

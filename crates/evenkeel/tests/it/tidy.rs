@@ -23,7 +23,7 @@ const BANNED_TEXT: [&str; 9] =
 const CORE_DEPENDENCIES: [&str; 4] = ["hashbrown", "rand_core", "rand_pcg", "thiserror"];
 
 /// Which rooms of the core each room may use. Use goes one way only.
-const ROOMS: [(&str, &[&str]); 16] = [
+const ROOMS: [(&str, &[&str]); 17] = [
     ("model", &[]),
     ("draw", &[]),
     ("graph", &["model", "draw"]),
@@ -39,7 +39,8 @@ const ROOMS: [(&str, &[&str]); 16] = [
     ("redirect", &["model"]),
     ("place", &["model", "draw", "observe"]),
     ("assign", &["model", "graph", "draw"]),
-    ("policy", &["model", "bound", "draw", "select", "order", "bid", "queue", "place", "assign"]),
+    ("run", &["model", "draw", "select"]),
+    ("policy", &["model", "bound", "draw", "select", "order", "bid", "queue", "place", "assign", "run"]),
 ];
 
 /// Which crates of the workspace each crate may depend on.

@@ -1,0 +1,151 @@
+//! What is known of a server while it works: what it has to do, and how fast it turned out to be.
+
+use crate::model::{Cluster, Server};
+
+/// How much of the difference the decayed mean goes towards what a whole transfer shows.
+const LEARN: f64 = 0.1;
+/// After so long half of a peak is forgotten: long against a transfer, short against an outage (Finagle's default).
+const PEAK_NS: f64 = 10e9;
+/// Transfers that the 95th percentile is taken of.
+const N_RECENT: usize = 64;
+
+/// Billionths of a block: exact, and no sum overflows.
+pub(super) type Nanoblocks = u128;
+
+/// Blocks as a float.
+pub(super) fn blocks(nanos: Nanoblocks) -> f64 {
+    // Mostly small, and then much quicker.
+    u64::try_from(nanos).map_or(nanos as f64, |nanos| nanos as f64) / 1e9
+}
+
+/// A float of nanoseconds as a duration: whatever is beyond 64 bits is as long as can be.
+pub(super) fn duration_ns(ns: f64) -> u64 {
+    ns as u64
+}
+
+/// What is known of a server.
+#[derive(Clone, Debug)]
+pub(super) struct Gauge {
+    /// Queued and running, as far as is known.
+    pub(super) left: Nanoblocks,
+    pub(super) is_up: bool,
+    /// Until then it is busy with what it had to do before.
+    pub(super) free_from_ns: u64,
+    /// Nanoseconds a block, in one transfer: as is to be feared, the decayed mean that was seen, and as it was said to be.
+    pub(super) pace_ns: f64,
+    proven_ns: f64,
+    planned_pace_ns: f64,
+    /// The same, but it rises at once and falls slowly.
+    peak_ns: f64,
+    peak_at_ns: u64,
+    slots: f64,
+}
+
+impl Gauge {
+    fn new(server: &Server, block_ns: u64, now_ns: u64) -> Self {
+        let millionths = u128::from(server.speed.millionths());
+        let busy_ns = (u128::from(server.busy()) * 1_000_000).saturating_mul(block_ns.into()) / millionths;
+        let pace_ns = block_ns as f64 * 1e6 / millionths as f64;
+        Self {
+            left: 0,
+            is_up: true,
+            free_from_ns: now_ns.saturating_add(u64::try_from(busy_ns).unwrap_or(u64::MAX)),
+            pace_ns,
+            proven_ns: pace_ns,
+            planned_pace_ns: pace_ns,
+            peak_ns: pace_ns,
+            peak_at_ns: now_ns,
+            slots: server.slots.into(),
+        }
+    }
+
+    /// All servers of a cluster.
+    pub(super) fn all(cluster: &Cluster, block_ns: u64, now_ns: u64) -> Vec<Self> {
+        cluster.servers().iter().map(|server| Self::new(server, block_ns.max(1), now_ns)).collect()
+    }
+
+    /// Whether it takes more than so many times as long for a block as it was said to.
+    pub(super) fn is_slower_by(&self, factor: f64) -> bool {
+        self.pace_ns > self.planned_pace_ns * factor
+    }
+
+    /// How long the server takes for all it has to do and so much more.
+    pub(super) fn wait_ns(&self, now_ns: u64, more: Nanoblocks) -> f64 {
+        let busy_ns = self.free_from_ns.saturating_sub(now_ns) as f64;
+        busy_ns + blocks(self.left + more) * self.pace_ns / self.slots
+    }
+
+    /// The same at the slowest pace seen lately.
+    pub(super) fn peak_wait_ns(&self, now_ns: u64, more: Nanoblocks) -> f64 {
+        let busy_ns = self.free_from_ns.saturating_sub(now_ns) as f64;
+        busy_ns + blocks(self.left + more) * self.peak_at(now_ns) / self.slots
+    }
+
+    /// The peak as far as it is not forgotten.
+    ///
+    /// Finagle and tower let it decay exponentially; a hyperbola needs no function that differs between machines.
+    fn peak_at(&self, now_ns: u64) -> f64 {
+        let passed_ns = now_ns.saturating_sub(self.peak_at_ns) as f64;
+        self.pace_ns + (self.peak_ns - self.pace_ns).max(0.0) * PEAK_NS / (PEAK_NS + passed_ns)
+    }
+
+    /// So many blocks were moved in this time, `share` of a transfer.
+    pub(super) fn learn(&mut self, now_ns: u64, moved: Nanoblocks, took_ns: u64, share: f64) {
+        if moved > 0 {
+            let pace_ns = took_ns as f64 / blocks(moved);
+            // What was only feared, because something was late, gives way to what is seen.
+            if self.pace_ns > self.proven_ns {
+                self.proven_ns = pace_ns.min(self.pace_ns);
+            } else {
+                self.proven_ns += (pace_ns - self.proven_ns) * LEARN * share;
+            }
+            self.pace_ns = self.proven_ns;
+            self.peak(now_ns, pace_ns);
+        }
+    }
+
+    /// So many blocks have not been moved yet after this time.
+    pub(super) fn at_least(&mut self, now_ns: u64, left: Nanoblocks, passed_ns: u64) {
+        if left > 0 {
+            self.pace_ns = self.pace_ns.max(passed_ns as f64 / blocks(left));
+            self.peak(now_ns, self.pace_ns);
+        }
+    }
+
+    fn peak(&mut self, now_ns: u64, pace_ns: f64) {
+        let faded_ns = self.peak_at(now_ns);
+        if pace_ns >= faded_ns {
+            (self.peak_ns, self.peak_at_ns) = (pace_ns, now_ns);
+        }
+    }
+}
+
+/// The paces of the last transfers, of all servers.
+#[derive(Debug, Default)]
+pub(super) struct Recent {
+    paces_ns: Vec<f64>,
+    next: usize,
+    p95_ns: Option<f64>,
+}
+
+impl Recent {
+    /// Takes one in. The percentile follows every few.
+    pub(super) fn push(&mut self, pace_ns: f64) {
+        if self.paces_ns.len() < N_RECENT {
+            self.paces_ns.push(pace_ns);
+        } else {
+            self.paces_ns[self.next % N_RECENT] = pace_ns;
+        }
+        self.next = (self.next + 1) % N_RECENT;
+        if self.next.is_multiple_of(N_RECENT / 4) {
+            let mut sorted = self.paces_ns.clone();
+            sorted.sort_unstable_by(f64::total_cmp);
+            self.p95_ns = sorted.get(sorted.len() * 95 / 100).copied();
+        }
+    }
+
+    /// Nanoseconds a block that 95 of 100 keep to, once enough are known.
+    pub(super) fn p95_ns(&self) -> Option<f64> {
+        self.p95_ns
+    }
+}

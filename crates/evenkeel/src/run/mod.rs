@@ -1,0 +1,242 @@
+//! Carries a plan out, whatever happens on the way.
+//!
+//! [`Executor`] is a state machine: events in (what was moved, what failed, who is up), actions out (what to start,
+//! what to give up, what is delivered). It has no clock; whoever drives it tells the time, and wakes it when
+//! [`Executor::wake_at`] says so. Simulator, client and coordinator drive the same machine.
+//!
+//! **While all goes as planned**, clients and servers go through their lists in the plan's order: a transfer starts
+//! when it is first at both of its ends and both have a free slot. Then nothing starts later than planned (whatever
+//! stood before it began and ended in time, and what stands behind it has not begun), so the plan's length is kept.
+//!
+//! **Once anything is late or fails**, order only decides who is first: whoever is free takes the first few on its
+//! list that can start. Speeds are learnt from what was moved, and from what should have been by now. Where a
+//! server is predicted to end later than the last plan said, by a set share, all that is unstarted is planned anew;
+//! since the end has to grow by that share each time, this happens a logarithmic number of times. What is late is
+//! hedged, once a request and within a budget: a second copy starts elsewhere, the first that is done wins. What a
+//! dead server had to do goes elsewhere.
+//!
+//! **Each request is delivered once, or fails once with the reason.** Events about transfers that are over are told
+//! as such and change nothing.
+//!
+//! Without a plan, or for requests that arrive beside it, the server is picked on arrival: [`online`].
+
+mod events;
+mod executor;
+mod gauge;
+mod lists;
+pub mod online;
+mod replan;
+mod rescue;
+mod share;
+mod start;
+mod transfers;
+
+use crate::model::{Batch, Choice, ClientId, Cluster, Fixed, ServerId};
+use crate::select::{Goal, optimal};
+
+pub use executor::Executor;
+pub use online::Pick;
+
+/// What happens to the executor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A request that is not in the plan has arrived.
+    Arrived {
+        /// Its row in the batch.
+        request: u32,
+    },
+    /// Some of a transfer was moved.
+    Progress {
+        /// Which transfer.
+        transfer: u64,
+        /// Blocks moved so far, in all.
+        blocks: Fixed,
+    },
+    /// All of a transfer was moved, and is good. If this is taken in without an error, it is this transfer that counts.
+    Done {
+        /// Which transfer.
+        transfer: u64,
+    },
+    /// A transfer was broken off, or what it brought is not good.
+    Failed {
+        /// Which transfer.
+        transfer: u64,
+    },
+    /// A server is dead, or cannot be reached.
+    ServerDown {
+        /// Which server.
+        server: ServerId,
+    },
+    /// It is back.
+    ServerUp {
+        /// Which server.
+        server: ServerId,
+    },
+    /// Time has passed.
+    Wake,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Move some blocks.
+    Start {
+        /// Its number, higher than that of all before.
+        transfer: u64,
+        /// The request's row in the batch.
+        request: u32,
+        /// Who receives.
+        client: ClientId,
+        /// Who sends.
+        server: ServerId,
+        /// Where in the request it begins.
+        offset: Fixed,
+        /// How many blocks.
+        blocks: Fixed,
+        /// Whether another transfer of the same blocks is under way.
+        is_hedge: bool,
+    },
+    /// Break a transfer off; it is over, and its slots are free.
+    Withdraw {
+        /// Which transfer.
+        transfer: u64,
+    },
+    /// All of a request is there.
+    Deliver {
+        /// Its row in the batch.
+        request: u32,
+        /// Who has it: its own client, or the one that took it over.
+        client: ClientId,
+    },
+    /// A request is given up.
+    Fail {
+        /// Its row in the batch.
+        request: u32,
+        /// Why.
+        reason: Reason,
+    },
+}
+
+/// Why a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Reason {
+    #[error("none of the servers that hold it came back in time; wait longer, or bring one of them up")]
+    NoServer,
+    #[error("too many of its transfers failed, the last at server number {}; look there", server.0)]
+    Failures { server: ServerId },
+}
+
+/// An event that does not fit what came before. Nothing has changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Misfit {
+    #[error("there is no request {0}; the batch must have all that will ever arrive")]
+    NoSuchRequest(u32),
+    #[error("there is no server number {0}")]
+    NoSuchServer(u32),
+    #[error("transfer {0} was never started")]
+    NoSuchTransfer(u64),
+    #[error("transfer {0} is over")]
+    Over(u64),
+    #[error("request {0} is known already, from the plan or since it arrived")]
+    Known(u32),
+    #[error("transfer {0} cannot have moved that much; tell all that was moved so far, each time more")]
+    WrongProgress(u64),
+    #[error("it is {now_ns} ns already; tell events in the order of time")]
+    Past { now_ns: u64 },
+}
+
+/// Why a plan cannot be carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum BadPlan {
+    #[error("there is no request {0} in the batch; give the plan of this batch")]
+    NoSuchRequest(u32),
+    #[error("server number {} holds nothing of request {request}; give the plan of this batch", server.0)]
+    NotHeld { request: u32, server: ServerId },
+    #[error("what is planned of request {0} is not just its size; give the plan of this batch")]
+    NotWhole(u32),
+    #[error("more transfers than can be numbered; split the batch")]
+    TooMany,
+}
+
+/// When a transfer is late.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Late {
+    /// When it has taken longer than expected by this share.
+    Share(f64),
+    /// When it has taken longer than 95 of 100 of the last transfers, for its size (Dean and Barroso, The Tail at
+    /// Scale, 2013).
+    P95,
+}
+
+/// Chooses replicas for what is unstarted.
+pub type Planner = fn(&Batch, &Cluster) -> Choice;
+
+/// When and how to plan anew.
+#[derive(Clone, Copy, Debug)]
+pub struct Replan {
+    /// By which share the predicted end, counted from the start of the run, has to exceed that of the last plan.
+    pub share: f64,
+    /// Who plans.
+    pub planner: Planner,
+}
+
+/// How an executor behaves. [`Settings::default`] is for plans, [`Settings::online`] for requests that arrive over
+/// time.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// How long a block takes at speed 1.
+    pub block_ns: u64,
+    /// Who serves what arrives, or has to move.
+    pub pick: Pick,
+    /// When a transfer is late.
+    pub late: Late,
+    /// Whether to plan anew, and when.
+    pub replan: Option<Replan>,
+    /// Blocks that may be moved twice, in all; 0: what is late is only waited for.
+    pub hedge_blocks: u64,
+    /// How often transfers of a request may fail before it does.
+    pub most_failures: u32,
+    /// How long a request waits for a server to come back, and a transfer for a sign of life (unless more was to be
+    /// expected).
+    pub patience_ns: u64,
+    /// Whether any client may take any request: then who has nothing to do takes one from the longest list.
+    pub shares_work: bool,
+    /// Whatever is drawn depends on it.
+    pub seed: u64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let planner: Planner = |batch, cluster| optimal::select(batch, cluster, Goal::MaxLoad).0;
+        Self {
+            block_ns: 1_000_000_000,
+            pick: Pick::LeastLoaded,
+            // Servers vary by less than that when nothing is wrong.
+            late: Late::Share(0.5),
+            // A tenth: planning costs far less than a tenth of any run that is worth planning.
+            replan: Some(Replan { share: 0.1, planner }),
+            hedge_blocks: 0,
+            most_failures: 4,
+            patience_ns: 30_000_000_000,
+            shares_work: false,
+            seed: 0,
+        }
+    }
+}
+
+impl Settings {
+    /// The server is picked when a request arrives, and the request stays there.
+    pub fn online(pick: Pick) -> Self {
+        Self { pick, replan: None, ..Self::default() }
+    }
+
+    /// `hedged`: two choices, and a second copy of what is later than 95 of 100, up to a twentieth of all blocks:
+    /// what is later than that is a twentieth.
+    pub fn hedged(batch: &Batch) -> Self {
+        let hedge_blocks = batch.total_blocks().div_ceil(20);
+        Self { late: Late::P95, hedge_blocks, ..Self::online(Pick::TwoChoices) }
+    }
+}

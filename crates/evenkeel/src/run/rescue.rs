@@ -1,0 +1,214 @@
+//! What to do about what is late, fails, or waits for a server that is down.
+
+use std::cmp::Reverse;
+
+use super::executor::{End, Executor, Stage, Timer};
+use super::gauge::blocks;
+use super::lists::{NONE, State};
+use super::{Action, Reason};
+use crate::model::ServerId;
+
+/// A transfer that gives no sign of life is lost when it has taken so many times what was expected, and the
+/// patience is over.
+const LOST_AFTER: u64 = 4;
+
+impl Executor<'_> {
+    /// From now on lists only tell who is first.
+    pub(super) fn leave_plan(&mut self) {
+        if std::mem::replace(&mut self.keeps_to_plan, false) {
+            self.to_look_at.extend((0..self.servers.len() as u32).map(End::Server));
+        }
+    }
+
+    pub(super) fn on_late(&mut self, transfer: u64, out: &mut Vec<Action>) {
+        let Some(run) = self.running.get_mut(transfer) else { return };
+        let silent_ns = self.now_ns - run.heard_ns;
+        // Twice as long each time, so that this is not often.
+        run.late_ns = self.now_ns.saturating_add(silent_ns.max(1));
+        let run = *run;
+        let is_lost =
+            silent_ns >= self.settings.patience_ns && silent_ns >= run.expected_ns.saturating_mul(LOST_AFTER);
+        let left = self.pieces[run.piece as usize].size() - run.moved;
+        self.gauges[run.server.index()].at_least(self.now_ns, left, silent_ns);
+        self.leave_plan();
+        if is_lost {
+            self.withdraw_failed(transfer, out);
+        } else {
+            self.timers.push(Reverse((run.late_ns, Timer::Late(transfer))));
+            self.hedge(transfer, out);
+        }
+        self.watch(run.server);
+    }
+
+    /// Starts a piece that is late a second time elsewhere, if that is likely to be done earlier; if its client has
+    /// no slot for that, in place of the first.
+    fn hedge(&mut self, transfer: u64, out: &mut Vec<Action>) {
+        let Some(run) = self.running.get(transfer).copied() else { return };
+        let piece = self.pieces[run.piece as usize];
+        let size = piece.size();
+        let is_hedged = self.requests[piece.request as usize].is_hedged || run.twin.is_some();
+        if is_hedged || size > self.hedge_left {
+            return;
+        }
+        let holders = self.batch.replicas().of(piece.request as usize).iter().copied();
+        let others = holders.filter(|&server| server != run.server && self.is_free(server.index()));
+        let pace_ns = |server: ServerId| self.gauges[server.index()].pace_ns;
+        let fastest = others.min_by(|&a, &b| pace_ns(a).total_cmp(&pace_ns(b)));
+        let rest_ns = blocks(size - run.moved) * pace_ns(run.server);
+        let Some(other) = fastest.filter(|&other| blocks(size) * pace_ns(other) < rest_ns) else { return };
+        self.hedge_left -= size;
+        self.requests[piece.request as usize].is_hedged = true;
+        if self.clients[piece.client.index()].has_slot() && !self.is_at_limit() {
+            let twin = self.start_at(run.piece, piece.client, other, Some(transfer), out);
+            if let Some(run) = self.running.get_mut(transfer) {
+                run.twin = Some(twin);
+            }
+        } else {
+            self.withdraw(transfer, out);
+            let transfer = self.start_at(run.piece, piece.client, other, None, out);
+            self.pieces[run.piece as usize].transfer = transfer;
+        }
+    }
+
+    pub(super) fn on_failed(&mut self, transfer: u64, out: &mut Vec<Action>) {
+        self.leave_plan();
+        self.failed(transfer, out);
+    }
+
+    fn withdraw_failed(&mut self, transfer: u64, out: &mut Vec<Action>) {
+        out.push(Action::Withdraw { transfer });
+        self.failed(transfer, out);
+    }
+
+    /// A transfer has failed: its twin goes on, or its piece starts again, if not once too often.
+    fn failed(&mut self, transfer: u64, out: &mut Vec<Action>) {
+        let Some(run) = self.running.get(transfer).copied() else { return };
+        self.release(transfer, run.moved);
+        let request = self.pieces[run.piece as usize].request;
+        self.requests[request as usize].n_failures += 1;
+        if self.goes_on(run.piece, run.twin) {
+            return;
+        }
+        if self.requests[request as usize].n_failures > self.settings.most_failures {
+            self.fail(request, Reason::Failures { server: run.server }, out);
+        } else {
+            self.place(run.piece, Some(run.server));
+        }
+    }
+
+    /// Whether a piece that lost a transfer has another one.
+    fn goes_on(&mut self, piece: u32, twin: Option<u64>) -> bool {
+        let Some(twin) = twin else { return false };
+        let Some(run) = self.running.get_mut(twin) else { return false };
+        run.twin = None;
+        self.pieces[piece as usize].transfer = twin;
+        true
+    }
+
+    /// Gives a piece that has no place a server to wait at, rather another one than `not`; if there is none, it
+    /// waits for one.
+    pub(super) fn place(&mut self, piece: u32, not: Option<ServerId>) {
+        let (request, size) = (self.pieces[piece as usize].request, self.pieces[piece as usize].size());
+        let holders = self.batch.replicas().of(request as usize).iter().copied();
+        let up = holders.filter(|server| self.gauges[server.index()].is_up);
+        let others = up.clone().filter(|&server| Some(server) != not);
+        let (pick, now_ns) = (self.settings.pick, self.now_ns);
+        let chosen =
+            pick.choose(others, size, &self.gauges, now_ns, &mut self.draw).or_else(|| up.clone().next());
+        if let Some(server) = chosen {
+            self.queue(piece, server);
+            self.watch(server);
+        } else {
+            self.marks.put(piece, State::Parked);
+            let until_ns = now_ns.saturating_add(self.settings.patience_ns);
+            self.parked.push_back((until_ns, self.marks.entry(piece, NONE)));
+        }
+    }
+
+    /// Puts a piece at the end of the lists of its client and a server. Whatever is behind something in one list is
+    /// not before it in another, so the first of all can always start.
+    pub(super) fn queue(&mut self, piece: u32, server: ServerId) {
+        let waiting = &mut self.pieces[piece as usize];
+        waiting.server = server;
+        let client = waiting.client;
+        self.gauges[server.index()].left += waiting.size();
+        self.marks.put(piece, State::Queued);
+        self.servers[server.index()].push(self.marks.entry(piece, client.0));
+        self.clients[client.index()].push(self.marks.entry(piece, server.0));
+        if self.settings.shares_work {
+            self.longest.push((self.clients[client.index()].n_queued, Reverse(client.0)));
+        }
+        self.to_look_at.push(End::Server(server.0));
+    }
+
+    /// Gives a request up, and all that is under way for it.
+    fn fail(&mut self, request: u32, reason: Reason, out: &mut Vec<Action>) {
+        let mut next = self.requests[request as usize].first;
+        while next != NONE {
+            let piece = self.pieces[next as usize];
+            match self.marks.state(next) {
+                State::Queued => {
+                    self.leave_lists(next);
+                    // Others may have waited behind it.
+                    self.to_look_at.extend([End::Server(piece.server.0), End::Client(piece.client.0)]);
+                }
+                State::Running => {
+                    let twin = self.running.get(piece.transfer).and_then(|run| run.twin);
+                    twin.into_iter()
+                        .chain([piece.transfer])
+                        .for_each(|transfer| self.withdraw(transfer, out));
+                }
+                State::Parked | State::Over => {}
+            }
+            self.marks.set(next, State::Over);
+            next = piece.next;
+        }
+        self.requests[request as usize].stage = Stage::Over;
+        self.n_open -= 1;
+        out.push(Action::Fail { request, reason });
+    }
+
+    pub(super) fn give_up_waiting(&mut self, piece: u32, out: &mut Vec<Action>) {
+        self.fail(self.pieces[piece as usize].request, Reason::NoServer, out);
+    }
+
+    pub(super) fn on_down(&mut self, server: ServerId, out: &mut Vec<Action>) {
+        if !std::mem::replace(&mut self.gauges[server.index()].is_up, false) {
+            return;
+        }
+        self.leave_plan();
+        for transfer in std::mem::take(&mut self.transfers_at[server.index()]) {
+            let Some(run) = self.running.get(transfer).copied() else { continue };
+            self.withdraw(transfer, out);
+            if !self.goes_on(run.piece, run.twin) {
+                self.place(run.piece, None);
+            }
+        }
+        for entry in std::mem::take(&mut self.servers[server.index()].list) {
+            if !self.marks.is_stale(entry) {
+                self.leave_lists(entry.piece);
+                self.place(entry.piece, None);
+            }
+        }
+    }
+
+    pub(super) fn on_up(&mut self, server: ServerId) {
+        if std::mem::replace(&mut self.gauges[server.index()].is_up, true) {
+            return;
+        }
+        let parked = std::mem::take(&mut self.parked);
+        for (until_ns, entry) in parked {
+            if self.marks.is_stale(entry) {
+                continue;
+            }
+            let request = self.pieces[entry.piece as usize].request;
+            if self.batch.replicas().of(request as usize).contains(&server) {
+                self.queue(entry.piece, server);
+            } else {
+                self.parked.push_back((until_ns, entry));
+            }
+        }
+        self.to_look_at.push(End::Server(server.0));
+        self.one_more_server();
+    }
+}

@@ -1,0 +1,95 @@
+//! Where any client may take any request: who has nothing to do takes from the longest list.
+//!
+//! Opass's guided lists (paper 003, dynamic), with two differences: only what can start at once is taken, so that
+//! nothing waits at a client that took too much; and a server that is free offers its first to those that found
+//! nothing before.
+
+use std::cmp::Reverse;
+
+use super::Action;
+use super::executor::{End, Executor};
+use crate::model::ClientId;
+
+/// Entries of the longest list that are looked at.
+const N_ENTRIES: usize = 64;
+
+impl Executor<'_> {
+    /// Lets a client that has nothing to do have a piece whose own client is busy, if work is shared.
+    pub(super) fn hand_over(&mut self, piece: u32, out: &mut Vec<Action>) -> bool {
+        if !self.settings.shares_work || !self.is_whole(piece) {
+            return false;
+        }
+        while let Some(client) = self.idle.pop() {
+            let node = &self.clients[client as usize];
+            if node.n_queued == 0 && node.has_slot() {
+                self.start_for(piece, ClientId(client), out);
+                self.to_look_at.push(End::Client(client));
+                return true;
+            }
+        }
+        false
+    }
+
+    /// A client that has nothing to do takes from the longest list (paper 003's guided lists): of what can start at
+    /// once the nearest, of those the last.
+    pub(super) fn take_over(&mut self, client: usize, out: &mut Vec<Action>) {
+        while self.settings.shares_work
+            && self.clients[client].n_queued == 0
+            && self.clients[client].has_slot()
+        {
+            let Some(piece) = self.of_longest_list(ClientId(client as u32)) else {
+                self.idle.push(client as u32);
+                return;
+            };
+            self.start_for(piece, ClientId(client as u32), out);
+        }
+    }
+
+    fn of_longest_list(&mut self, taker: ClientId) -> Option<u32> {
+        while let Some(&(length, Reverse(client))) = self.longest.peek() {
+            let n_queued = self.clients[client as usize].n_queued;
+            if n_queued == length {
+                break;
+            }
+            self.longest.pop();
+            // If it has grown, then that was told.
+            if (1..length).contains(&n_queued) {
+                self.longest.push((n_queued, Reverse(client)));
+            }
+        }
+        if self.is_at_limit() {
+            return None;
+        }
+        let &(_, Reverse(longest)) = self.longest.peek()?;
+        let entries = self.clients[longest as usize].list.iter().rev().take(N_ENTRIES).copied();
+        let entries: Vec<_> = entries.filter(|&entry| !self.marks.is_stale(entry)).collect();
+        let can_start = |piece: u32, executor: &mut Self| {
+            let server = executor.pieces[piece as usize].server.index();
+            let is_next = !executor.keeps_to_plan
+                || executor.servers[server].first(true, &executor.marks).is_some_and(|e| e.piece == piece);
+            executor.is_free(server) && is_next && executor.is_whole(piece)
+        };
+        let pieces = entries.into_iter().map(|entry| entry.piece);
+        let pieces: Vec<u32> = pieces.filter(|&piece| can_start(piece, self)).collect();
+        let distance = |&piece: &u32| {
+            self.cluster.distance(taker, self.pieces[piece as usize].server).unwrap_or(u32::MAX)
+        };
+        pieces.into_iter().min_by_key(distance)
+    }
+
+    /// Whether a piece is all of its request.
+    fn is_whole(&self, piece: u32) -> bool {
+        let piece = &self.pieces[piece as usize];
+        piece.size() == self.size(piece.request)
+    }
+
+    fn start_for(&mut self, piece: u32, client: ClientId, out: &mut Vec<Action>) {
+        let before = std::mem::replace(&mut self.pieces[piece as usize].client, client);
+        self.clients[before.index()].n_queued -= 1;
+        self.clients[client.index()].n_queued += 1;
+        self.start(piece, out);
+        // What stood behind it is first now.
+        let server = self.pieces[piece as usize].server;
+        self.to_look_at.extend([End::Server(server.0), End::Client(before.0)]);
+    }
+}

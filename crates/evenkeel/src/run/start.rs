@@ -1,0 +1,220 @@
+//! What starts next: the first of both lists as long as all goes as planned, else the first of a few that can.
+
+use std::cmp::Reverse;
+
+use super::executor::{End, Executor, Timer};
+use super::gauge::{blocks, duration_ns};
+use super::lists::{Entry, Piece, State};
+use super::transfers::Running;
+use super::{Action, Late};
+use crate::model::{ClientId, ServerId};
+
+/// Entries of a list that are looked at for one that can start.
+const N_LOOKED_AT: usize = 16;
+/// Before much is known a transfer is late when it has taken so many times what was expected.
+const LATE_AT_FIRST: f64 = 3.0;
+
+impl Executor<'_> {
+    /// Starts whatever can start at the nodes that are to be looked at.
+    pub(super) fn start_all(&mut self, out: &mut Vec<Action>) {
+        while let Some(end) = self.next_to_look_at() {
+            match (end, self.keeps_to_plan) {
+                (_, true) if self.cluster.max_concurrent().is_some() => self.start_in_turn(out),
+                (End::Server(server), true) => self.start_first_of_server(server as usize, out),
+                (End::Client(client), true) => self.start_first_of_client(client as usize, out),
+                (End::Server(server), false) => self.start_any_of_server(server as usize, out),
+                (End::Client(client), false) => self.start_any_of_client(client as usize, out),
+            }
+        }
+    }
+
+    fn next_to_look_at(&mut self) -> Option<End> {
+        if self.to_look_at.is_empty() && !self.is_at_limit() {
+            let server = self.limited.pop_front()?;
+            self.servers[server.index()].is_limited = false;
+            return Some(End::Server(server.0));
+        }
+        self.to_look_at.pop()
+    }
+
+    /// Has a server wait until there are fewer transfers in all.
+    fn wait_for_limit(&mut self, server: ServerId) {
+        if !std::mem::replace(&mut self.servers[server.index()].is_limited, true) {
+            self.limited.push_back(server);
+        }
+    }
+
+    fn start_first_of_server(&mut self, server: usize, out: &mut Vec<Action>) {
+        // As long as all goes as planned, what leaves a list was its first, unless another client took it.
+        let has_stale = self.settings.shares_work;
+        while self.is_free(server)
+            && let Some(entry) = self.servers[server].first(has_stale, &self.marks)
+        {
+            let node = &mut self.clients[entry.other as usize];
+            let is_first = |other: Entry| other.piece == entry.piece;
+            if node.has_slot() && node.first(has_stale, &self.marks).is_some_and(is_first) {
+                self.start(entry.piece, out);
+                self.to_look_at.push(End::Client(entry.other));
+            } else if !self.hand_over(entry.piece, out) {
+                return;
+            }
+        }
+    }
+
+    fn start_first_of_client(&mut self, client: usize, out: &mut Vec<Action>) {
+        let has_stale = self.settings.shares_work;
+        while self.clients[client].has_slot()
+            && let Some(entry) = self.clients[client].first(has_stale, &self.marks)
+        {
+            let is_first = |other: Entry| other.piece == entry.piece;
+            let node = &mut self.servers[entry.other as usize];
+            let is_next = node.has_slot() && node.first(has_stale, &self.marks).is_some_and(is_first);
+            if !is_next || !self.is_free(entry.other as usize) {
+                return;
+            }
+            self.start(entry.piece, out);
+            self.to_look_at.push(End::Server(entry.other));
+        }
+        self.take_over(client, out);
+    }
+
+    /// Under a limit on all transfers what stands behind must not take the place of what stands before, wherever.
+    fn start_in_turn(&mut self, out: &mut Vec<Action>) {
+        while let Some(piece) = self.pieces.get(self.n_left_lists) {
+            if self.marks.state(self.n_left_lists as u32) == State::Queued {
+                let has_slots = self.clients[piece.client.index()].has_slot();
+                if !has_slots || !self.is_free(piece.server.index()) || self.is_at_limit() {
+                    return;
+                }
+                self.start(self.n_left_lists as u32, out);
+            }
+            self.n_left_lists += 1;
+        }
+    }
+
+    fn start_any_of_server(&mut self, server: usize, out: &mut Vec<Action>) {
+        let mut at = 0;
+        while self.is_free(server) && self.servers[server].n_queued > 0 {
+            if self.is_at_limit() {
+                self.wait_for_limit(ServerId(server as u32));
+                return;
+            }
+            let Some(&entry) = self.servers[server].list.get(at) else { return };
+            let has_slot = self.clients[entry.other as usize].has_slot();
+            if (at == 0 || has_slot || self.settings.shares_work) && self.marks.is_stale(entry) {
+                // Stale ones in front are dropped for good.
+                if at == 0 { _ = self.servers[server].list.pop_front() } else { at += 1 }
+            } else if has_slot {
+                self.start(entry.piece, out);
+            } else if !self.hand_over(entry.piece, out) {
+                at += 1;
+            }
+            if at >= N_LOOKED_AT {
+                return;
+            }
+        }
+    }
+
+    fn start_any_of_client(&mut self, client: usize, out: &mut Vec<Action>) {
+        let mut at = 0;
+        while self.clients[client].has_slot() && self.clients[client].n_queued > 0 {
+            let Some(&entry) = self.clients[client].list.get(at) else { break };
+            let is_free = self.is_free(entry.other as usize);
+            if (at == 0 || is_free) && self.marks.is_stale(entry) {
+                if at == 0 { _ = self.clients[client].list.pop_front() } else { at += 1 }
+            } else if is_free && self.is_at_limit() {
+                self.wait_for_limit(ServerId(entry.other));
+                return;
+            } else if is_free {
+                self.start(entry.piece, out);
+            } else {
+                at += 1;
+            }
+            if at >= N_LOOKED_AT {
+                return;
+            }
+        }
+        self.take_over(client, out);
+    }
+
+    /// Starts a piece that waits, where it waits.
+    pub(super) fn start(&mut self, piece: u32, out: &mut Vec<Action>) {
+        let (client, server) = self.leave_lists(piece);
+        self.marks.set(piece, State::Running);
+        self.clients[client.index()].pop(piece);
+        self.servers[server.index()].pop(piece);
+        // What is left there counts it again.
+        let transfer = self.start_at(piece, client, server, None, out);
+        self.pieces[piece as usize].transfer = transfer;
+    }
+
+    /// Takes a piece out of its lists; it has no place then.
+    pub(super) fn leave_lists(&mut self, piece: u32) -> (ClientId, ServerId) {
+        let piece = &self.pieces[piece as usize];
+        self.clients[piece.client.index()].n_queued -= 1;
+        self.servers[piece.server.index()].n_queued -= 1;
+        self.gauges[piece.server.index()].left -= piece.size();
+        (piece.client, piece.server)
+    }
+
+    /// Starts a transfer, beside its twin or alone.
+    pub(super) fn start_at(
+        &mut self,
+        piece: u32,
+        client: ClientId,
+        server: ServerId,
+        twin: Option<u64>,
+        out: &mut Vec<Action>,
+    ) -> u64 {
+        self.clients[client.index()].n_running += 1;
+        self.servers[server.index()].n_running += 1;
+        let Piece { request, due_ns, .. } = self.pieces[piece as usize];
+        let size = self.pieces[piece as usize].size();
+        let gauge = &mut self.gauges[server.index()];
+        gauge.left += size;
+        let expected = blocks(size) * gauge.pace_ns;
+        let late_after = match (self.settings.late, self.recent.p95_ns()) {
+            (Late::Share(share), _) => expected * (1.0 + share.max(0.0)),
+            (Late::P95, Some(p95_ns)) => blocks(size) * p95_ns,
+            (Late::P95, None) => expected * LATE_AT_FIRST,
+        };
+        let late_ns = self.now_ns.saturating_add(duration_ns(late_after)).saturating_add(1);
+        let transfer = self.running.insert(Running {
+            piece,
+            request,
+            client,
+            size,
+            due_ns,
+            server,
+            started_ns: self.now_ns,
+            heard_ns: self.now_ns,
+            moved: 0,
+            expected_ns: duration_ns(expected),
+            late_ns,
+            twin,
+        });
+        self.timers.push(Reverse((late_ns, Timer::Late(transfer))));
+        self.transfers_at[server.index()].push(transfer);
+        let piece = &self.pieces[piece as usize];
+        out.push(Action::Start {
+            transfer,
+            request,
+            client,
+            server,
+            offset: piece.offset,
+            blocks: piece.blocks,
+            is_hedge: twin.is_some(),
+        });
+        transfer
+    }
+
+    /// Whether a server can take one more transfer.
+    pub(super) fn is_free(&self, server: usize) -> bool {
+        let gauge = &self.gauges[server];
+        self.servers[server].has_slot() && gauge.is_up && gauge.free_from_ns <= self.now_ns
+    }
+
+    pub(super) fn is_at_limit(&self) -> bool {
+        self.cluster.max_concurrent().is_some_and(|most| self.running.len() as u64 >= most)
+    }
+}

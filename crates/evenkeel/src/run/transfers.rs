@@ -1,0 +1,83 @@
+//! The transfers under way, found by their numbers.
+
+use super::gauge::Nanoblocks;
+use crate::model::{ClientId, ServerId};
+
+/// The low bits of a transfer's number say where it is kept, those above count: numbers rise, and are found without
+/// a search.
+const PLACE_BITS: u32 = 28;
+
+/// A transfer under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Running {
+    pub(super) piece: u32,
+    /// What is to be known of the piece when the transfer is over; the piece itself is far away by then.
+    pub(super) request: u32,
+    pub(super) client: ClientId,
+    pub(super) size: Nanoblocks,
+    pub(super) due_ns: u64,
+    pub(super) server: ServerId,
+    pub(super) started_ns: u64,
+    /// When it was last heard of, and what it had moved then.
+    pub(super) heard_ns: u64,
+    pub(super) moved: Nanoblocks,
+    /// How long it was to take.
+    pub(super) expected_ns: u64,
+    /// When it will be late.
+    pub(super) late_ns: u64,
+    /// Another transfer of the same piece.
+    pub(super) twin: Option<u64>,
+}
+
+/// All transfers under way.
+#[derive(Debug, Default)]
+pub(super) struct Transfers {
+    places: Vec<Option<(u64, Running)>>,
+    free: Vec<u32>,
+    n_started: u64,
+}
+
+impl Transfers {
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Adds one and gives it a number.
+    pub(super) fn insert(&mut self, run: Running) -> u64 {
+        let place = self.free.pop().unwrap_or_else(|| {
+            self.places.push(None);
+            self.places.len() as u32 - 1
+        });
+        let number = self.n_started << PLACE_BITS | u64::from(place);
+        self.n_started += 1;
+        self.places[place as usize] = Some((number, run));
+        number
+    }
+
+    /// Whether a transfer has ever had that number, or might have.
+    pub(super) fn was_started(&self, number: u64) -> bool {
+        number >> PLACE_BITS < self.n_started
+    }
+
+    pub(super) fn get(&self, number: u64) -> Option<&Running> {
+        let place = self.places.get(place(number))?.as_ref();
+        place.filter(|(own, _)| *own == number).map(|(_, run)| run)
+    }
+
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Running> {
+        let place = self.places.get_mut(place(number))?.as_mut();
+        place.filter(|(own, _)| *own == number).map(|(_, run)| run)
+    }
+
+    pub(super) fn remove(&mut self, number: u64) -> Option<Running> {
+        let run = *self.get(number)?;
+        self.places[place(number)] = None;
+        self.free.push(place(number) as u32);
+        Some(run)
+    }
+}
+
+fn place(number: u64) -> usize {
+    (number & ((1 << PLACE_BITS) - 1)) as usize
+}
