@@ -18,6 +18,15 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     }
 }
 
+/// Prints what a command has to say: to standard error, if one of its `outputs` is standard output.
+pub(crate) fn tell(text: &str, outputs: &[Option<&Path>]) -> io::Result<()> {
+    if outputs.contains(&Some(Path::new("-"))) {
+        io::stderr().write_all(text.as_bytes())
+    } else {
+        print(text)
+    }
+}
+
 /// Where a command will write to.
 pub(crate) enum Target {
     /// Standard output.

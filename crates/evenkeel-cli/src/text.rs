@@ -44,8 +44,13 @@ pub(crate) fn mean(n: f64) -> String {
 
 /// A number and what it counts, in the plural where needed: 1 server, 2 servers.
 pub(crate) fn counted(n: u64, what: &str) -> String {
-    let plural = if n == 1 { "" } else { "s" };
-    format!("{} {what}{plural}", count(n))
+    let n_of = count(n);
+    match what.strip_suffix('y') {
+        _ if n == 1 => format!("{n_of} {what}"),
+        Some(stem) => format!("{n_of} {stem}ies"),
+        None if what.ends_with('s') => format!("{n_of} {what}es"),
+        None => format!("{n_of} {what}s"),
+    }
 }
 
 /// The first few of many names.
@@ -112,6 +117,10 @@ mod tests {
         assert_eq!([0.0, 0.05, 9.99, 1868.34].map(mean), ["0.0", "0.1", "10.0", "1,868.3"]);
         assert_eq!(counted(1, "server"), "1 server");
         assert_eq!(counted(2000, "server"), "2,000 servers");
+        assert_eq!(
+            [counted(1, "copy"), counted(2, "copy"), counted(2, "process")],
+            ["1 copy", "2 copies", "2 processes"]
+        );
     }
 
     #[test]

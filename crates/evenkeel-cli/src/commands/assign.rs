@@ -1,7 +1,6 @@
 //! `evenkeel assign`: which process does each task, near its data.
 
 use std::cmp::Reverse;
-use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
@@ -10,11 +9,11 @@ use evenkeel::model::shown;
 use evenkeel::policy::{AssignFn, Policy, assignments};
 use serde::Serialize;
 
-use super::Outcome;
+use super::{Outcome, unknown};
 use crate::cli::AssignArgs;
 use crate::formats::{self, InputError, Source, WorkInput};
 use crate::html::{self, Bar};
-use crate::output::{Target, print};
+use crate::output::{Target, tell};
 use crate::text::{count, counted, pairs};
 
 /// More bars than this tell no more.
@@ -79,19 +78,13 @@ pub(super) fn run(args: &AssignArgs) -> Result<Outcome> {
         true => serde_json::to_string(&summary)? + "\n",
         false => for_people(&input, policy, &found, &measures),
     };
-    if [&args.out, &args.html].iter().any(|path| path.as_deref() == Some(Path::new("-"))) {
-        io::stderr().write_all(text.as_bytes())?;
-    } else {
-        print(&text)?;
-    }
+    tell(&text, &[args.out.as_deref(), args.html.as_deref()])?;
     Ok(Outcome::Done)
 }
 
 fn named(name: &str) -> Result<(&'static Policy, AssignFn)> {
-    assignments().find(|(policy, _)| policy.name == name).with_context(|| {
-        let known = assignments().map(|(policy, _)| policy.name).collect::<Vec<_>>().join(", ");
-        format!("there is no policy `{name}`; known are {known}")
-    })
+    let found = assignments().find(|(policy, _)| policy.name == name);
+    found.with_context(|| unknown(name, "policy", assignments().map(|(policy, _)| policy)))
 }
 
 /// What is made for such tasks.
@@ -131,10 +124,7 @@ fn what(input: &WorkInput, policy: &Policy) -> String {
         "{} of {} for {}, assigned by {}.",
         counted(input.work.n_tasks() as u64, "task"),
         counted(input.work.n_inputs() as u64, "input"),
-        match input.work.n_processes() {
-            1 => "1 process".to_owned(),
-            n => format!("{} processes", count(n as u64)),
-        },
+        counted(input.work.n_processes() as u64, "process"),
         policy.name
     )
 }

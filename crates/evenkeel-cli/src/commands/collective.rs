@@ -1,18 +1,15 @@
 //! `evenkeel collective`: in which order servers serve the requests of collective I/O.
 
-use std::io::{self, Write};
-use std::path::Path;
-
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use evenkeel::model::{NameTable, Ratio};
 use evenkeel::policy::{Policy, queues};
 use evenkeel::queue::{self, Collective, Discipline, Model, Options, Orders, mean_ns};
 use serde::Serialize;
 
-use super::Outcome;
+use super::{Outcome, unknown};
 use crate::cli::{CollectiveArgs, ModelName};
 use crate::formats::{self, Figure, QueueInput, Source};
-use crate::output::{Target, print};
+use crate::output::{Target, tell};
 use crate::text::{count, counted, figure, table};
 
 /// More applications than this tell no more.
@@ -81,20 +78,15 @@ pub(super) fn run(args: &CollectiveArgs) -> Result<Outcome> {
     };
     let text =
         if args.json { serde_json::to_string(&object)? + "\n" } else { for_people(&object, options.model) };
-    if args.out.as_deref() == Some(Path::new("-")) {
-        io::stderr().write_all(text.as_bytes())?;
-    } else {
-        print(&text)?;
-    }
+    tell(&text, &[args.out.as_deref()])?;
     Ok(Outcome::Done)
 }
 
 /// The policy, and what it has to know.
 fn asked_for(args: &CollectiveArgs) -> Result<(&'static Policy, &'static Discipline, Options)> {
-    let Some((policy, discipline)) = queues().find(|(policy, _)| policy.name == args.policy) else {
-        let known = queues().map(|(policy, _)| policy.name).collect::<Vec<_>>().join(", ");
-        bail!("there is no policy `{}`; known are {known}", args.policy);
-    };
+    let found = queues().find(|(policy, _)| policy.name == args.policy);
+    let (policy, discipline) =
+        found.with_context(|| unknown(&args.policy, "policy", queues().map(|(policy, _)| policy)))?;
     let model = match args.model {
         ModelName::NoBarrier => Model::NoBarrier,
         ModelName::Barrier => Model::Barrier,

@@ -1,8 +1,6 @@
 //! `evenkeel compare`: all policies on one batch, side by side.
 
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -17,7 +15,7 @@ use super::{Chosen, Outcome, Task, ask, in_words, of_time, ratio, verified};
 use crate::cli::CompareArgs;
 use crate::formats::{self, Bottleneck, Figure, Input};
 use crate::html::{self, Area, Bar};
-use crate::output::{Target, print};
+use crate::output::{Target, tell};
 use crate::text::{bar, count, counted, figure, mean, short, table};
 
 /// Everything, for machines.
@@ -101,11 +99,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
     }
     let json = args.json.then(|| serde_json::to_string(&comparison)).transpose()?;
     let text = json.map_or_else(|| comparison.for_people(cluster), |json| json + "\n");
-    if args.html.as_deref() == Some(Path::new("-")) {
-        io::stderr().write_all(text.as_bytes())?;
-    } else {
-        print(&text)?;
-    }
+    tell(&text, &[args.html.as_deref()])?;
     Ok(Outcome::Done)
 }
 

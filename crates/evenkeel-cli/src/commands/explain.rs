@@ -2,8 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::io::{self, Write as _};
-use std::path::Path;
+use std::io;
 
 use anyhow::Result;
 use evenkeel::bound::Proof;
@@ -16,7 +15,7 @@ use serde::Serialize;
 use super::{Outcome, in_words, of_load, of_time, verified};
 use crate::cli::ExplainArgs;
 use crate::formats::{self, Bottleneck, Figure, Input};
-use crate::output::{Target, print};
+use crate::output::{Target, tell};
 use crate::text::{bar, count, counted, figure, some_of, table};
 
 const BAR_WIDTH: usize = 40;
@@ -42,11 +41,7 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Outcome> {
         true => serde_json::to_string(&report.as_json(subject))? + "\n",
         false => report.for_people(subject),
     };
-    if args.out.as_deref() == Some(Path::new("-")) {
-        io::stderr().write_all(text.as_bytes())?;
-    } else {
-        print(&text)?;
-    }
+    tell(&text, &[args.out.as_deref()])?;
     Ok(Outcome::Done)
 }
 

@@ -188,10 +188,14 @@ impl Task {
 
 /// The policy of that name, if it is one of those that are wanted.
 fn known(name: &str, what: &str, is_wanted: impl Fn(&Policy) -> bool) -> Result<&'static Policy> {
-    policy::find(name).filter(|policy| is_wanted(policy)).with_context(|| {
-        let names = policy::POLICIES.iter().filter(|policy| is_wanted(policy)).map(|policy| policy.name);
-        format!("there is no {what} `{name}`; known are {}", names.collect::<Vec<_>>().join(", "))
-    })
+    let wanted = || policy::POLICIES.iter().filter(|policy| is_wanted(policy));
+    policy::find(name).filter(|policy| is_wanted(policy)).with_context(|| unknown(name, what, wanted()))
+}
+
+/// What to say about a name that is none.
+fn unknown(name: &str, what: &str, known: impl Iterator<Item = &'static Policy>) -> String {
+    let known: Vec<&str> = known.map(|policy| policy.name).collect();
+    format!("there is no {what} `{name}`; known are {}", known.join(", "))
 }
 
 /// The order of that name.

@@ -1,10 +1,9 @@
 //! `evenkeel place`: where writes go.
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
 use std::path::Path;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use evenkeel::draw::Seeded;
 use evenkeel::model::{NameTable, Server, ServerId};
 use evenkeel::observe::{Forget, HeatMap, ServerLog, Unit};
@@ -12,11 +11,11 @@ use evenkeel::place::{Options, PlaceError, PlaceFn, Placer, Servers, Spread};
 use evenkeel::policy::{Policy, placing};
 use serde::Serialize;
 
-use super::Outcome;
+use super::{Outcome, unknown};
 use crate::cli::PlaceArgs;
 use crate::formats::{self, Figure, InputError, Nodes, Source, WritesInput};
 use crate::html::{self, Bar};
-use crate::output::{Target, print};
+use crate::output::{Target, tell};
 use crate::text::{bar, count, counted, mean, table};
 
 const MOST_SERVERS_SHOWN: usize = 24;
@@ -93,21 +92,15 @@ pub(super) fn run(args: &PlaceArgs) -> Result<Outcome> {
         let (_, rr) = asked_for("rr")?;
         for_people(&object, &nodes.names, &found, &placed(rr, args, &nodes, &input)?)
     };
-    if [&args.out, &args.html].into_iter().flatten().any(|path| path == Path::new("-")) {
-        io::stderr().write_all(text.as_bytes())?;
-    } else {
-        print(&text)?;
-    }
+    tell(&text, &[args.out.as_deref(), args.html.as_deref()])?;
     Ok(Outcome::Done)
 }
 
 /// The policy of that name.
 fn asked_for(name: &str) -> Result<(&'static Policy, PlaceFn)> {
-    let Some(found) = placing().find(|(policy, _)| policy.name == name) else {
-        let known = placing().map(|(policy, _)| policy.name).collect::<Vec<_>>().join(", ");
-        bail!("there is no policy `{name}`; known are {known}");
-    };
-    Ok(found)
+    placing()
+        .find(|(policy, _)| policy.name == name)
+        .with_context(|| unknown(name, "policy", placing().map(|p| p.0)))
 }
 
 /// The servers of a file, of which there must be some, with names that can be joined by `|`.
@@ -161,7 +154,7 @@ fn for_people(object: &Object<'_>, names: &NameTable, found: &Placed, rr: &Place
     let mut text = counted(n_writes, "write");
     let n_copies = servers.len() as u64 / n_writes.max(1);
     if n_copies > 1 {
-        let _ = write!(text, " in {}", counted(n_copies, "copy").replace("copys", "copies"));
+        let _ = write!(text, " in {}", counted(n_copies, "copy"));
     }
     let redirected = count(found.n_redirected);
     let _ =

@@ -1,7 +1,5 @@
 //! `evenkeel plan`: choose a replica and a slot for every request.
 
-use std::io::{self, Write};
-use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
@@ -13,7 +11,7 @@ use evenkeel::policy::Ask;
 use super::{Chosen, Outcome, Task, in_words, of_load, of_time, verified};
 use crate::cli::PlanArgs;
 use crate::formats::{self, Bottleneck, Figure, Input, Seconds, Summary};
-use crate::output::{Target, print};
+use crate::output::{Target, tell};
 use crate::text::{count, figure, pairs};
 
 pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
@@ -81,11 +79,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     summary.gap = Some(summary.computed_gap());
     let text =
         if args.json { serde_json::to_string(&summary)? + "\n" } else { for_people(&summary, cluster) };
-    if args.out.as_deref() == Some(Path::new("-")) {
-        io::stderr().write_all(text.as_bytes())?;
-    } else {
-        print(&text)?;
-    }
+    tell(&text, &[args.out.as_deref()])?;
     Ok(Outcome::Done)
 }
 

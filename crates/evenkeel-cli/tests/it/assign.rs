@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{evenkeel, folder_with, json, printed, stderr, stdout};
+use super::{assert_refused, evenkeel, folder_with, json, printed, stderr};
 
 /// Golden G-003.1, with names whose natural order is not their order in the file.
 const TASKS: &str = "task,bytes,replicas\nc10,64,s0\nc2,64,s0\nc3,64,s0|s1\nc4,64,s0\n";
@@ -70,20 +70,9 @@ fn nothing_to_do() {
     assert!(page.contains("</html>") && !page.contains("NaN"), "{page}");
 }
 
-/// Runs on these files, and asserts that it is refused for these reasons and leaves nothing behind.
 fn refused(tasks: &[u8], procs: &[u8], extra: &[&str], words: &[&str]) {
-    let folder = folder_with(&[]);
-    fs::write(folder.path().join("tasks.csv"), tasks).unwrap();
-    fs::write(folder.path().join("procs.csv"), procs).unwrap();
-    let output = evenkeel(&[&ASSIGN[..], &["--out", "out.csv"], extra].concat(), folder.path());
-    let error = stderr(&output);
-    assert_eq!(output.status.code(), Some(2), "{error}");
-    for word in words {
-        assert!(error.contains(word), "{error}\nshould say `{word}`");
-    }
-    assert_eq!(error.lines().count(), 1, "one line: {error}");
-    assert_eq!(stdout(&output), "");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "nothing is written");
+    let args = [&ASSIGN[..], &["--out", "out.csv"], extra].concat();
+    assert_refused(&[("tasks.csv", tasks), ("procs.csv", procs)], &args, words);
 }
 
 #[test]

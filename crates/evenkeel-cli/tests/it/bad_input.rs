@@ -3,31 +3,12 @@
 use std::fs;
 use std::path::Path;
 
-use super::{evenkeel, folder_with, plan_and_check, stderr, stdout};
+use super::{assert_refused, evenkeel, folder_with, names_in, plan_and_check, stderr, stdout};
 
 /// Plans `batch` and expects a refusal that says all of `words`; nothing may be written.
 fn refused(batch: &[u8], extra: &[&str], words: &[&str]) {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("batch"), batch).unwrap();
     let args = [&["plan", "batch", "--out", "plan.csv", "--json"], extra].concat();
-    let output = evenkeel(&args, folder.path());
-    let (error, shown) = (stderr(&output), String::from_utf8_lossy(batch));
-    assert_eq!(output.status.code(), Some(2), "{shown}\n{error}");
-    for word in words {
-        assert!(error.contains(word), "{shown}\n{error}\nshould say `{word}`");
-    }
-    assert_eq!(error.lines().count(), 1, "one line: {error}");
-    assert!(!error.contains("panicked"), "{error}");
-    assert_eq!(stdout(&output), "");
-    assert_eq!(names_in(folder.path()), ["batch"]);
-}
-
-fn names_in(folder: &Path) -> Vec<String> {
-    let entries = fs::read_dir(folder).unwrap();
-    let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
-    names.retain(|name| !name.ends_with(".given"));
-    names.sort();
-    names
+    assert_refused(&[("batch", batch)], &args, words);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use super::{evenkeel, folder_with, json, printed, stderr, stdout};
+use super::{assert_refused, evenkeel, folder_with, json, printed, stderr, stdout};
 
 /// Golden G-002.3, with names whose natural order is not their order in the file.
 const QUEUE: &str = "app,server,read,shuffle\na10,s10,1,0\na10,s2,1,5\na2,s10,1,5\na2,s2,1,0\n";
@@ -91,19 +91,9 @@ fn many_applications() {
     assert!(text.lines().last().unwrap().trim_start().starts_with("mean"), "{text}");
 }
 
-/// Expects exit status 2, one line that says all of `words`, and nothing written.
 fn refused(queue: &[u8], extra: &[&str], words: &[&str]) {
-    let folder = tempfile::tempdir().unwrap();
-    fs::write(folder.path().join("queue"), queue).unwrap();
-    let output = evenkeel(&[&["collective", "queue", "--out", "order.csv"], extra].concat(), folder.path());
-    let (error, shown) = (stderr(&output), String::from_utf8_lossy(queue));
-    assert_eq!(output.status.code(), Some(2), "{shown}\n{error}");
-    for word in words {
-        assert!(error.contains(word), "{shown}\n{error}\nshould say `{word}`");
-    }
-    assert_eq!(error.lines().count(), 1, "one line: {error}");
-    assert_eq!(stdout(&output), "");
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is written");
+    let args = [&["collective", "queue", "--out", "order.csv"], extra].concat();
+    assert_refused(&[("queue", queue)], &args, words);
 }
 
 #[test]

@@ -69,6 +69,35 @@ fn plan_and_check(input: &[&str], policy: &[&str], folder: &Path) -> Value {
     serde_json::from_str(&summary).expect("one JSON object")
 }
 
+/// Runs a command on these files and expects a refusal: exit status 2, one line that says all of `words`, nothing printed and
+/// nothing written.
+fn assert_refused(files: &[(&str, &[u8])], args: &[&str], words: &[&str]) {
+    let folder = tempfile::tempdir().unwrap();
+    files.iter().for_each(|(name, content)| fs::write(folder.path().join(name), content).unwrap());
+    let output = evenkeel(args, folder.path());
+    let shown = String::from_utf8_lossy(files.first().map_or(b"", |(_, content)| content));
+    let error = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{shown}\n{error}");
+    for word in words {
+        assert!(error.contains(word), "{shown}\n{error}\nshould say `{word}`");
+    }
+    assert_eq!(error.lines().count(), 1, "one line: {error}");
+    assert!(!error.contains("panicked"), "{error}");
+    assert_eq!(stdout(&output), "");
+    let mut given: Vec<&str> = files.iter().map(|(name, _)| *name).collect();
+    given.sort_unstable();
+    assert_eq!(names_in(folder.path()), given, "nothing is written");
+}
+
+/// The files in a folder, hidden ones included, but for those that were put there as `.given`.
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| !name.ends_with(".given"));
+    names.sort();
+    names
+}
+
 /// The root of the workspace.
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
