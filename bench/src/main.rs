@@ -3,6 +3,7 @@
 mod batches;
 mod clock;
 mod command;
+mod execute;
 mod goals;
 mod peer;
 mod policies;
@@ -85,6 +86,7 @@ fn main() -> Result<ExitCode> {
     unequal::run(&race, &mut report)?;
     policies::run(&race, &mut report)?;
     tasks::run(&race, &mut report)?;
+    execute::run(&race, &mut report)?;
     command::run(&race, &mut report)?;
     ensure!(!report.is_empty(), "no row has one of {:?} in its name", race.args.rows);
     let agreed = report.finish(race.args.quick);

@@ -19,4 +19,9 @@ impl Bits {
     pub(crate) fn insert(&mut self, number: u32) {
         self.0[number as usize / 64] |= 1 << (number % 64);
     }
+
+    #[inline]
+    pub(crate) fn remove(&mut self, number: u32) {
+        self.0[number as usize / 64] &= !(1 << (number % 64));
+    }
 }

@@ -1,12 +1,11 @@
 //! Events in, actions out.
 
-use std::cmp::Reverse;
-
-use super::executor::{End, Executor, Stage, Timer};
+use super::executor::{End, Executor, Stage};
 use super::gauge::{Nanoblocks, blocks};
 use super::lists::State;
+use super::timers::Timer;
 use super::transfers::Running;
-use super::{Action, Event, Misfit};
+use super::{Action, Event, Late, Misfit};
 use crate::model::{ClientId, Fixed, ServerId};
 
 impl Executor<'_> {
@@ -73,13 +72,23 @@ impl Executor<'_> {
         for server in (0..self.servers.len() as u32).map(ServerId) {
             let gauge = &self.gauges[server.index()];
             if gauge.free_from_ns > self.now_ns {
-                self.timers.push(Reverse((gauge.free_from_ns, Timer::Free(server))));
+                self.servers.set_slots(server.index(), 0);
+                self.timers.set(gauge.free_from_ns, Timer::Free(server));
             } else {
                 self.to_look_at.push(End::Server(server.0));
             }
         }
         if self.settings.shares_work {
             self.to_look_at.extend((0..self.clients.len() as u32).map(End::Client));
+        }
+    }
+
+    /// Lets a server begin, if it is up and done with what it had to do before.
+    pub(super) fn open(&mut self, server: ServerId) {
+        let gauge = &self.gauges[server.index()];
+        if gauge.is_up && gauge.free_from_ns <= self.now_ns {
+            self.servers.set_slots(server.index(), self.cluster.servers()[server.index()].slots);
+            self.to_look_at.push(End::Server(server.0));
         }
     }
 
@@ -99,7 +108,7 @@ impl Executor<'_> {
             return;
         }
         let server = self.batch.replicas().of(request as usize)[0];
-        let piece = self.add_piece(request, server, 0, size);
+        let piece = self.add_piece(self.piece(request, server, 0, size));
         self.place(piece, None);
     }
 
@@ -122,7 +131,9 @@ impl Executor<'_> {
 
     fn on_done(&mut self, transfer: u64, out: &mut Vec<Action>) {
         let Some(run) = self.running.get(transfer).copied() else { return };
-        self.recent.push((self.now_ns - run.started_ns) as f64 / blocks(run.size));
+        if self.settings.late == Late::P95 {
+            self.recent.push((self.now_ns - run.started_ns) as f64 / blocks(run.size));
+        }
         self.learn(&run, run.size);
         self.release(transfer, run.size);
         if let Some(twin) = run.twin {
@@ -132,11 +143,17 @@ impl Executor<'_> {
         if self.now_ns > run.due_ns {
             self.leave_plan();
         }
-        let known = &mut self.requests[run.request as usize];
-        known.n_left -= 1;
-        if known.n_left == 0 {
+        // Nothing has to be known of most requests, which is quicker.
+        if run.is_alone || self.is_last_piece(run.request) {
             self.deliver(run.request, run.client, out);
         }
+    }
+
+    /// One more piece of a request is there: whether it was the last.
+    fn is_last_piece(&mut self, request: u32) -> bool {
+        let known = &mut self.requests[request as usize];
+        known.n_left -= 1;
+        known.n_left == 0
     }
 
     /// Forgets a transfer that had moved so much; its slots are free.
@@ -144,9 +161,8 @@ impl Executor<'_> {
         let Some(run) = self.running.remove(transfer) else { return };
         let server = run.server.index();
         self.gauges[server].left -= run.size - moved;
-        self.servers[server].n_running -= 1;
-        self.clients[run.client.index()].n_running -= 1;
-        self.transfers_at[server].retain(|&other| other != transfer);
+        self.servers.end(server);
+        self.clients.end(run.client.index());
         self.to_look_at.extend([End::Server(run.server.0), End::Client(run.client.0)]);
     }
 
@@ -177,7 +193,7 @@ impl Executor<'_> {
         at_ns <= self.now_ns && at_ns < u64::MAX
     }
 
-    /// Does the next that is due. What is stale is dropped, so that nobody is woken for it.
+    /// Does the next that is due.
     fn is_anything_due(&mut self, out: &mut Vec<Action>) -> bool {
         while let Some(&(until_ns, entry)) = self.parked.front() {
             let is_stale = self.marks.is_stale(entry);
@@ -190,24 +206,17 @@ impl Executor<'_> {
                 return true;
             }
         }
-        while let Some(&Reverse((at_ns, timer))) = self.timers.peek() {
-            let is_stale = match timer {
-                Timer::Free(_) => false,
-                Timer::Late(transfer) => self.running.get(transfer).is_none_or(|run| run.late_ns != at_ns),
-            };
-            if !is_stale && !self.is_due(at_ns) {
-                break;
-            }
-            self.timers.pop();
-            if is_stale {
-                continue;
-            }
+        let Some((at_ns, timers)) = self.timers.due(self.now_ns) else { return false };
+        for timer in timers {
             match timer {
-                Timer::Free(server) => self.to_look_at.push(End::Server(server.0)),
-                Timer::Late(transfer) => self.on_late(transfer, out),
+                Timer::Free(server) => self.open(server),
+                Timer::Late(transfer) => {
+                    if self.running.get(transfer).is_some_and(|run| run.late_ns == at_ns) {
+                        self.on_late(transfer, out);
+                    }
+                }
             }
-            return true;
         }
-        false
+        true
     }
 }

@@ -1,10 +1,12 @@
 //! The executor's state, and how it begins.
 
+use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::gauge::{self, Gauge, Nanoblocks, Recent, duration_ns};
-use super::lists::{Entry, Marks, NONE, Node, Piece};
+use super::lists::{Entry, Marks, NONE, Piece, Side};
+use super::timers::Timers;
 use super::transfers::Transfers;
 use super::{BadPlan, Settings};
 use crate::draw::Seeded;
@@ -27,13 +29,11 @@ pub struct Executor<'a> {
     /// In the plan's order; behind them what came later.
     pub(super) pieces: Vec<Piece>,
     pub(super) marks: Marks,
-    pub(super) clients: Vec<Node>,
-    pub(super) servers: Vec<Node>,
+    pub(super) clients: Side,
+    pub(super) servers: Side,
     pub(super) gauges: Vec<Gauge>,
-    /// The transfers under way at each server.
-    pub(super) transfers_at: Vec<Vec<u64>>,
     pub(super) running: Transfers,
-    pub(super) timers: BinaryHeap<Reverse<(u64, Timer)>>,
+    pub(super) timers: Timers,
     /// What waits for a server to come back, and until when.
     pub(super) parked: VecDeque<(u64, Entry)>,
     /// Whether nothing was late and nothing has failed.
@@ -61,7 +61,7 @@ pub struct Executor<'a> {
 /// What is known of a request.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Request {
-    /// Its pieces are a list.
+    /// One of the ring of its pieces.
     pub(super) first: u32,
     /// Pieces that are not over.
     pub(super) n_left: u32,
@@ -75,15 +75,6 @@ pub(super) enum Stage {
     Unknown,
     Open,
     Over,
-}
-
-/// What is to be looked at when its time comes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Timer {
-    /// A server is done with what it had to do before.
-    Free(ServerId),
-    /// A transfer is late, unless it is over.
-    Late(u64),
 }
 
 /// One end of transfers.
@@ -115,13 +106,12 @@ impl<'a> Executor<'a> {
             has_begun: false,
             requests: vec![unknown; batch.n_requests()],
             pieces: Vec::with_capacity(plan.transfers.len()),
-            marks: Marks::default(),
-            clients: cluster.clients().iter().map(|client| Node::new(client.slots)).collect(),
-            servers: cluster.servers().iter().map(|server| Node::new(server.slots)).collect(),
+            marks: Marks::with_capacity(plan.transfers.len()),
+            clients: Side::new([].into_iter()),
+            servers: Side::new([].into_iter()),
             gauges: Gauge::all(cluster, settings.block_ns, now_ns),
-            transfers_at: vec![Vec::new(); batch.n_servers()],
             running: Transfers::default(),
-            timers: BinaryHeap::new(),
+            timers: Timers::default(),
             parked: VecDeque::new(),
             keeps_to_plan: !plan.transfers.is_empty(),
             n_left_lists: 0,
@@ -146,72 +136,99 @@ impl<'a> Executor<'a> {
         if plan.transfers.len() >= NONE as usize {
             return Err(BadPlan::TooMany);
         }
-        let mut order: Vec<(Fixed, u32, u32)> = (0..)
-            .zip(&plan.transfers)
-            .map(|(row, transfer)| (transfer.start, transfer.request, row))
-            .collect();
-        order.sort_unstable();
-        let mut planned: Vec<Nanoblocks> = vec![0; self.batch.n_requests()];
-        for (start, request, row) in order {
-            if request as usize >= self.batch.n_requests() {
-                return Err(BadPlan::NoSuchRequest(request));
-            }
-            let Transfer { server, blocks, .. } = plan.transfers[row as usize];
+        let mut transfers = Cow::Borrowed(&plan.transfers);
+        if !transfers.is_sorted_by_key(|transfer| transfer.request) {
+            transfers.to_mut().sort_by_key(|transfer| transfer.request);
+        }
+        let mut cuts = Vec::with_capacity(transfers.len());
+        let mut order = Vec::with_capacity(transfers.len());
+        for of_request in transfers.chunk_by(|a, b| a.request == b.request) {
+            self.cut_as_planned(of_request, &mut cuts, &mut order)?;
+        }
+        order.sort_by_key(|&(start, _)| start);
+        self.pieces.extend(order.into_iter().map(|(_, cut)| cuts[cut as usize]));
+        (0..self.pieces.len() as u32).for_each(|piece| self.join_ring(piece));
+        self.list_pieces();
+        Ok(())
+    }
+
+    /// Adds a piece to the ring of its request.
+    fn join_ring(&mut self, piece: u32) {
+        let known = &mut self.requests[self.pieces[piece as usize].request as usize];
+        known.n_left += 1;
+        self.marks.push();
+        let next = if known.first == NONE {
+            known.first = piece;
+            piece
+        } else {
+            std::mem::replace(&mut self.pieces[known.first as usize].next, piece)
+        };
+        self.pieces[piece as usize].next = next;
+    }
+
+    /// Cuts a request into pieces, and tells when each is to start.
+    fn cut_as_planned(
+        &mut self,
+        transfers: &[Transfer],
+        cuts: &mut Vec<Piece>,
+        order: &mut Vec<(Fixed, u32)>,
+    ) -> Result<(), BadPlan> {
+        let request = transfers[0].request;
+        if request as usize >= self.batch.n_requests() {
+            return Err(BadPlan::NoSuchRequest(request));
+        }
+        let (size, first) = (self.size(request), cuts.len());
+        let mut planned: Nanoblocks = 0;
+        for &Transfer { server, start, blocks, .. } in transfers {
             if !self.batch.replicas().of(request as usize).contains(&server) {
                 return Err(BadPlan::NotHeld { request, server });
             }
-            let offset = planned[request as usize];
-            let size = self.size(request);
-            self.requests[request as usize].stage = Stage::Open;
-            planned[request as usize] += blocks.nanos();
             // What was rounded up beyond the end is cut off, and what is missing there follows below.
-            let blocks = blocks.nanos().min(size.saturating_sub(offset));
-            if blocks > 0 {
-                let piece = self.add_piece(request, server, offset, blocks);
-                self.pieces[piece as usize].due_ns = self.due_ns(start, server, blocks);
+            let within = blocks.nanos().min(size.saturating_sub(planned));
+            if within > 0 {
+                order.push((start, cuts.len() as u32));
+                let due_ns = self.due_ns(start, server, within);
+                cuts.push(Piece { due_ns, ..self.piece(request, server, planned, within) });
             }
+            planned += blocks.nanos();
         }
-        for (request, planned) in (0..).zip(planned) {
-            if self.requests[request as usize].stage == Stage::Unknown {
-                continue;
-            }
-            self.n_open += 1;
-            let size = self.size(request);
-            if planned.abs_diff(size) > ROUNDED {
-                return Err(BadPlan::NotWhole(request));
-            }
-            let last = self.requests[request as usize].first;
-            if planned < size && last != NONE {
-                let piece = &mut self.pieces[last as usize];
-                piece.blocks = Fixed::from_nanos(piece.size() + (size - planned)).unwrap_or(piece.blocks);
-            }
+        if planned.abs_diff(size) > ROUNDED {
+            return Err(BadPlan::NotWhole(request));
         }
-        let (mut n_of_client, mut n_of_server) = (vec![0; self.clients.len()], vec![0; self.servers.len()]);
+        if let Some(last) = cuts[first..].last_mut().filter(|_| planned < size) {
+            last.blocks = Fixed::from_nanos(last.size() + (size - planned)).unwrap_or(last.blocks);
+        }
+        self.requests[request as usize].stage = Stage::Open;
+        self.n_open += 1;
+        Ok(())
+    }
+
+    fn list_pieces(&mut self) {
+        let (clients, servers) = (self.cluster.clients(), self.cluster.servers());
+        let (mut n_of_client, mut n_of_server) = (vec![0; clients.len()], vec![0; servers.len()]);
         for piece in &self.pieces {
             n_of_client[piece.client.index()] += 1;
             n_of_server[piece.server.index()] += 1;
         }
-        let counts = n_of_client.into_iter().chain(n_of_server);
-        let nodes = self.clients.iter_mut().chain(&mut self.servers);
-        nodes.zip(counts).for_each(|(node, n)| node.list.reserve(n));
+        self.clients = Side::new(clients.iter().map(|client| client.slots).zip(n_of_client));
+        self.servers = Side::new(servers.iter().map(|server| server.slots).zip(n_of_server));
         for (number, piece) in (0..).zip(&self.pieces) {
             self.clients[piece.client.index()].push(self.marks.entry(number, piece.server.0));
             self.servers[piece.server.index()].push(self.marks.entry(number, piece.client.0));
             self.gauges[piece.server.index()].left += piece.size();
         }
         if self.settings.shares_work {
-            let lengths = (0..).zip(&self.clients).map(|(client, node)| (node.n_queued, Reverse(client)));
+            let lengths =
+                (0..).zip(self.clients.iter()).map(|(client, node)| (node.n_queued, Reverse(client)));
             self.longest = lengths.collect();
         }
-        Ok(())
     }
 
     /// The end of a transfer that starts as planned, and half its length more.
     fn due_ns(&self, start: Fixed, server: ServerId, blocks: Nanoblocks) -> u64 {
-        let start_ns = start.nanos().saturating_mul(self.settings.block_ns.into()) / 1_000_000_000;
-        let start_ns = self.origin_ns.saturating_add(u64::try_from(start_ns).unwrap_or(u64::MAX));
-        let takes_ns = gauge::blocks(blocks) * self.gauges[server.index()].pace_ns;
-        start_ns.saturating_add(duration_ns(takes_ns * 1.5)).saturating_add(1)
+        let start_ns = duration_ns(gauge::blocks(start.nanos()) * self.settings.block_ns as f64);
+        let takes_ns = duration_ns(gauge::blocks(blocks) * self.gauges[server.index()].pace_ns * 1.5);
+        self.origin_ns.saturating_add(start_ns).saturating_add(takes_ns).saturating_add(1)
     }
 
     /// A request's size.
@@ -219,29 +236,25 @@ impl<'a> Executor<'a> {
         Nanoblocks::from(self.batch.blocks(request as usize)) * 1_000_000_000
     }
 
-    /// Adds a piece, which stands first in its request's list of pieces and in no other list.
-    pub(super) fn add_piece(
-        &mut self,
+    /// Some blocks of a request, for its own client.
+    pub(super) fn piece(
+        &self,
         request: u32,
         server: ServerId,
         offset: Nanoblocks,
         blocks: Nanoblocks,
-    ) -> u32 {
-        let number = self.pieces.len() as u32;
+    ) -> Piece {
         let fixed = |nanos| Fixed::from_nanos(nanos).unwrap_or(Fixed::ZERO);
-        let known = &mut self.requests[request as usize];
-        self.marks.push();
-        self.pieces.push(Piece {
-            request,
-            client: self.batch.client(request as usize),
-            server,
-            next: std::mem::replace(&mut known.first, number),
-            offset: fixed(offset),
-            blocks: fixed(blocks),
-            transfer: 0,
-            due_ns: u64::MAX,
-        });
-        known.n_left += 1;
+        let client = self.batch.client(request as usize);
+        let (offset, blocks) = (fixed(offset), fixed(blocks));
+        Piece { request, client, server, next: NONE, offset, blocks, due_ns: u64::MAX }
+    }
+
+    /// Adds a piece, which is in its request's ring of pieces and in no list.
+    pub(super) fn add_piece(&mut self, piece: Piece) -> u32 {
+        let number = self.pieces.len() as u32;
+        self.pieces.push(piece);
+        self.join_ring(number);
         number
     }
 
@@ -253,9 +266,8 @@ impl<'a> Executor<'a> {
         if self.is_idle() {
             return None;
         }
-        let timer = self.timers.peek().map(|&Reverse((at, _))| at);
-        let parked = self.parked.front().map(|&(until, _)| until);
-        timer.into_iter().chain(parked).min().filter(|&at_ns| at_ns < u64::MAX)
+        let parked = self.parked.front().map(|&(until_ns, _)| until_ns);
+        self.timers.next_ns().into_iter().chain(parked).min().filter(|&at_ns| at_ns < u64::MAX)
     }
 
     /// Whether every request that is planned or has arrived was delivered or has failed.

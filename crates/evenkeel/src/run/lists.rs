@@ -1,8 +1,10 @@
 //! Pieces of requests, and the lists in which they wait at both of their ends.
 
 use std::collections::VecDeque;
+use std::ops::{Deref, DerefMut};
 
 use super::gauge::Nanoblocks;
+use crate::graph::bits::Bits;
 use crate::model::{ClientId, Fixed, ServerId};
 
 /// No piece.
@@ -28,12 +30,10 @@ pub(super) struct Piece {
     pub(super) client: ClientId,
     /// Where it waits.
     pub(super) server: ServerId,
-    /// The next piece of the same request.
+    /// The next piece of the same request, in a ring.
     pub(super) next: u32,
     pub(super) offset: Fixed,
     pub(super) blocks: Fixed,
-    /// The transfer, or one of two, that is under way.
-    pub(super) transfer: u64,
     /// Who is done later than that is off the plan.
     pub(super) due_ns: u64,
 }
@@ -46,10 +46,14 @@ impl Piece {
 
 /// Where each piece is, and how often it was put somewhere: entries of earlier turns are stale. Apart from the
 /// pieces, since lists are looked through all the time.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Marks(Vec<u32>);
 
 impl Marks {
+    pub(super) fn with_capacity(n: usize) -> Self {
+        Self(Vec::with_capacity(n))
+    }
+
     /// One more piece, which is to be queued.
     pub(super) fn push(&mut self) {
         self.0.push(State::Queued as u32);
@@ -89,47 +93,126 @@ pub(super) struct Entry {
     pub(super) other: u32,
 }
 
-/// A client or a server: its slots, and what waits for them, in order.
+/// All clients, or all servers.
+#[derive(Debug)]
+pub(super) struct Side {
+    nodes: Vec<Node>,
+    /// Those with a slot: lists are looked through for them, and this stays in the cache.
+    free: Bits,
+}
+
+impl Side {
+    /// Nodes with so many slots, whose lists will have so many entries.
+    pub(super) fn new(nodes: impl ExactSizeIterator<Item = (u32, usize)>) -> Self {
+        let mut free = Bits::none(nodes.len());
+        let node = |(number, (slots, n_entries))| {
+            if slots > 0 {
+                free.insert(number);
+            }
+            let others = VecDeque::with_capacity(n_entries);
+            Node { first: None, others, n_queued: 0, n_running: 0, slots, is_limited: false }
+        };
+        Self { nodes: (0..).zip(nodes).map(node).collect(), free }
+    }
+
+    pub(super) fn has_slot(&self, node: usize) -> bool {
+        self.free.has(node as u32)
+    }
+
+    /// A transfer begins at a node.
+    pub(super) fn begin(&mut self, node: usize) {
+        self.nodes[node].n_running += 1;
+        self.mark(node);
+    }
+
+    /// A transfer is over at a node.
+    pub(super) fn end(&mut self, node: usize) {
+        self.nodes[node].n_running -= 1;
+        self.mark(node);
+    }
+
+    /// How many transfers may be under way at a node: none while a server is down, or busy with what it had to do
+    /// before.
+    pub(super) fn set_slots(&mut self, node: usize, slots: u32) {
+        self.nodes[node].slots = slots;
+        self.mark(node);
+    }
+
+    fn mark(&mut self, node: usize) {
+        let Node { n_running, slots, .. } = self.nodes[node];
+        if n_running < slots { self.free.insert(node as u32) } else { self.free.remove(node as u32) }
+    }
+}
+
+impl Deref for Side {
+    type Target = [Node];
+
+    fn deref(&self) -> &[Node] {
+        &self.nodes
+    }
+}
+
+impl DerefMut for Side {
+    fn deref_mut(&mut self) -> &mut [Node] {
+        &mut self.nodes
+    }
+}
+
+/// A client or a server, and what waits for its slots, in order.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) list: VecDeque<Entry>,
+    /// The first entry lies apart, where it is looked at without a way to the others.
+    first: Option<Entry>,
+    others: VecDeque<Entry>,
     /// Entries that are not stale.
     pub(super) n_queued: u32,
-    pub(super) n_running: u32,
-    pub(super) slots: u32,
+    n_running: u32,
+    slots: u32,
     /// Of a server: whether it waits for the limit on all transfers.
     pub(super) is_limited: bool,
 }
 
 impl Node {
-    pub(super) fn new(slots: u32) -> Self {
-        Self { list: VecDeque::new(), n_queued: 0, n_running: 0, slots, is_limited: false }
-    }
-
-    pub(super) fn has_slot(&self) -> bool {
-        self.n_running < self.slots
-    }
-
     pub(super) fn push(&mut self, entry: Entry) {
-        self.list.push_back(entry);
         self.n_queued += 1;
+        if self.first.is_none() {
+            self.first = Some(entry);
+        } else {
+            self.others.push_back(entry);
+        }
     }
 
     /// Drops the entry of a piece that has left, if it is the first.
     pub(super) fn pop(&mut self, piece: u32) {
-        if self.list.front().is_some_and(|entry| entry.piece == piece) {
-            self.list.pop_front();
+        if self.first.is_some_and(|entry| entry.piece == piece) {
+            self.drop_first();
         }
+    }
+
+    pub(super) fn drop_first(&mut self) {
+        self.first = self.others.pop_front();
     }
 
     /// The first entry, without stale ones before it. If it is known that there are none, no piece has to be looked at.
     pub(super) fn first(&mut self, has_stale: bool, marks: &Marks) -> Option<Entry> {
-        while let Some(&entry) = self.list.front() {
-            if !has_stale || !marks.is_stale(entry) {
-                return Some(entry);
-            }
-            self.list.pop_front();
+        while has_stale && self.first.is_some_and(|entry| marks.is_stale(entry)) {
+            self.drop_first();
         }
-        None
+        self.first
+    }
+
+    /// The entry at a place, stale or not.
+    pub(super) fn get(&self, place: usize) -> Option<Entry> {
+        place.checked_sub(1).map_or(self.first, |place| self.others.get(place).copied())
+    }
+
+    /// The entries from the last to the first, stale or not.
+    pub(super) fn last_to_first(&self) -> impl Iterator<Item = Entry> {
+        self.others.iter().rev().copied().chain(self.first)
+    }
+
+    /// Takes all entries out, stale or not; what is queued has to leave, too.
+    pub(super) fn take_entries(&mut self) -> impl Iterator<Item = Entry> + use<> {
+        self.first.take().into_iter().chain(std::mem::take(&mut self.others))
     }
 }

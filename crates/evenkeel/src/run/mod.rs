@@ -29,6 +29,7 @@ mod replan;
 mod rescue;
 mod share;
 mod start;
+mod timers;
 mod transfers;
 
 use crate::model::{Batch, Choice, ClientId, Cluster, Fixed, ServerId};

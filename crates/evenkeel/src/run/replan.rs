@@ -7,7 +7,7 @@
 use super::Replan;
 use super::executor::{End, Executor, to_ns};
 use super::gauge::{Gauge, Nanoblocks, blocks, duration_ns};
-use super::lists::{NONE, State};
+use super::lists::{NONE, Piece, State};
 use crate::model::{Choice, Cluster, Fixed, Part, Server, ServerId, Speed};
 
 impl Executor<'_> {
@@ -68,12 +68,9 @@ impl Executor<'_> {
     /// The servers as they are now: learnt speeds, and what is under way as backlog.
     fn servers_now(&self) -> Vec<Server> {
         let mut under_way_ns = vec![0.0; self.servers.len()];
-        for (transfers, sum_ns) in self.transfers_at.iter().zip(&mut under_way_ns) {
-            for run in transfers.iter().filter_map(|transfer| self.running.get(*transfer)) {
-                let left = self.pieces[run.piece as usize].size() - run.moved;
-                let expected_ns = blocks(left) * self.gauges[run.server.index()].pace_ns;
-                *sum_ns += (expected_ns - (self.now_ns - run.heard_ns) as f64).max(0.0);
-            }
+        for run in self.running.iter() {
+            let expected_ns = blocks(run.size - run.moved) * self.gauges[run.server.index()].pace_ns;
+            under_way_ns[run.server.index()] += (expected_ns - (self.now_ns - run.heard_ns) as f64).max(0.0);
         }
         let now = |((gauge, server), ns): ((&Gauge, &Server), f64)| {
             let busy_ns = gauge.free_from_ns.saturating_sub(self.now_ns) as f64 * f64::from(server.slots);
@@ -94,7 +91,7 @@ impl Executor<'_> {
         for &piece in waiting {
             self.leave_lists(piece);
         }
-        self.clients.iter_mut().chain(&mut self.servers).for_each(|node| node.list.clear());
+        self.clients.iter_mut().chain(self.servers.iter_mut()).for_each(|node| drop(node.take_entries()));
         for parts in parts.chunk_by(|a, b| a.request == b.request) {
             let piece = waiting[parts[0].request as usize];
             let mut cuts =
@@ -120,8 +117,7 @@ impl Executor<'_> {
         }
         self.pieces[piece as usize].blocks = Fixed::from_nanos(blocks)?;
         let offset = whole.offset.nanos() + blocks;
-        let number = self.add_piece(whole.request, whole.server, offset, rest);
-        self.pieces[number as usize].client = whole.client;
-        Some(number)
+        let rest = self.piece(whole.request, whole.server, offset, rest);
+        Some(self.add_piece(Piece { client: whole.client, ..rest }))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use super::executor::{End, Executor, Stage, Timer};
+use super::executor::{End, Executor, Stage};
 use super::gauge::blocks;
 use super::lists::{NONE, State};
 use super::{Action, Reason};
@@ -21,10 +21,8 @@ impl Executor<'_> {
     }
 
     pub(super) fn on_late(&mut self, transfer: u64, out: &mut Vec<Action>) {
-        let Some(run) = self.running.get_mut(transfer) else { return };
+        let Some(run) = self.running.get(transfer) else { return };
         let silent_ns = self.now_ns - run.heard_ns;
-        // Twice as long each time, so that this is not often.
-        run.late_ns = self.now_ns.saturating_add(silent_ns.max(1));
         let run = *run;
         let is_lost =
             silent_ns >= self.settings.patience_ns && silent_ns >= run.expected_ns.saturating_mul(LOST_AFTER);
@@ -34,7 +32,8 @@ impl Executor<'_> {
         if is_lost {
             self.withdraw_failed(transfer, out);
         } else {
-            self.timers.push(Reverse((run.late_ns, Timer::Late(transfer))));
+            // Twice as long each time, so that this is not often.
+            self.watch_out(transfer, silent_ns.max(1));
             self.hedge(transfer, out);
         }
         self.watch(run.server);
@@ -51,22 +50,21 @@ impl Executor<'_> {
             return;
         }
         let holders = self.batch.replicas().of(piece.request as usize).iter().copied();
-        let others = holders.filter(|&server| server != run.server && self.is_free(server.index()));
+        let others = holders.filter(|&server| server != run.server && self.servers.has_slot(server.index()));
         let pace_ns = |server: ServerId| self.gauges[server.index()].pace_ns;
         let fastest = others.min_by(|&a, &b| pace_ns(a).total_cmp(&pace_ns(b)));
         let rest_ns = blocks(size - run.moved) * pace_ns(run.server);
         let Some(other) = fastest.filter(|&other| blocks(size) * pace_ns(other) < rest_ns) else { return };
         self.hedge_left -= size;
         self.requests[piece.request as usize].is_hedged = true;
-        if self.clients[piece.client.index()].has_slot() && !self.is_at_limit() {
+        if self.clients.has_slot(piece.client.index()) && !self.is_at_limit() {
             let twin = self.start_at(run.piece, piece.client, other, Some(transfer), out);
             if let Some(run) = self.running.get_mut(transfer) {
                 run.twin = Some(twin);
             }
         } else {
             self.withdraw(transfer, out);
-            let transfer = self.start_at(run.piece, piece.client, other, None, out);
-            self.pieces[run.piece as usize].transfer = transfer;
+            self.start_at(run.piece, piece.client, other, None, out);
         }
     }
 
@@ -86,7 +84,7 @@ impl Executor<'_> {
         self.release(transfer, run.moved);
         let request = self.pieces[run.piece as usize].request;
         self.requests[request as usize].n_failures += 1;
-        if self.goes_on(run.piece, run.twin) {
+        if self.goes_on(run.twin) {
             return;
         }
         if self.requests[request as usize].n_failures > self.settings.most_failures {
@@ -97,11 +95,10 @@ impl Executor<'_> {
     }
 
     /// Whether a piece that lost a transfer has another one.
-    fn goes_on(&mut self, piece: u32, twin: Option<u64>) -> bool {
+    fn goes_on(&mut self, twin: Option<u64>) -> bool {
         let Some(twin) = twin else { return false };
         let Some(run) = self.running.get_mut(twin) else { return false };
         run.twin = None;
-        self.pieces[piece as usize].transfer = twin;
         true
     }
 
@@ -143,8 +140,9 @@ impl Executor<'_> {
 
     /// Gives a request up, and all that is under way for it.
     fn fail(&mut self, request: u32, reason: Reason, out: &mut Vec<Action>) {
-        let mut next = self.requests[request as usize].first;
-        while next != NONE {
+        let first = self.requests[request as usize].first;
+        let (mut next, mut is_running) = (first, false);
+        loop {
             let piece = self.pieces[next as usize];
             match self.marks.state(next) {
                 State::Queued => {
@@ -152,16 +150,19 @@ impl Executor<'_> {
                     // Others may have waited behind it.
                     self.to_look_at.extend([End::Server(piece.server.0), End::Client(piece.client.0)]);
                 }
-                State::Running => {
-                    let twin = self.running.get(piece.transfer).and_then(|run| run.twin);
-                    twin.into_iter()
-                        .chain([piece.transfer])
-                        .for_each(|transfer| self.withdraw(transfer, out));
-                }
+                State::Running => is_running = true,
                 State::Parked | State::Over => {}
             }
             self.marks.set(next, State::Over);
             next = piece.next;
+            if next == first {
+                break;
+            }
+        }
+        if is_running {
+            for (transfer, _) in self.running.filtered(|run| run.request == request) {
+                self.withdraw(transfer, out);
+            }
         }
         self.requests[request as usize].stage = Stage::Over;
         self.n_open -= 1;
@@ -177,14 +178,14 @@ impl Executor<'_> {
             return;
         }
         self.leave_plan();
-        for transfer in std::mem::take(&mut self.transfers_at[server.index()]) {
-            let Some(run) = self.running.get(transfer).copied() else { continue };
+        self.servers.set_slots(server.index(), 0);
+        for (transfer, run) in self.running.filtered(|run| run.server == server) {
             self.withdraw(transfer, out);
-            if !self.goes_on(run.piece, run.twin) {
+            if !self.goes_on(run.twin) {
                 self.place(run.piece, None);
             }
         }
-        for entry in std::mem::take(&mut self.servers[server.index()].list) {
+        for entry in self.servers[server.index()].take_entries() {
             if !self.marks.is_stale(entry) {
                 self.leave_lists(entry.piece);
                 self.place(entry.piece, None);
@@ -208,7 +209,7 @@ impl Executor<'_> {
                 self.parked.push_back((until_ns, entry));
             }
         }
-        self.to_look_at.push(End::Server(server.0));
+        self.open(server);
         self.one_more_server();
     }
 }

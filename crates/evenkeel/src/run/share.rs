@@ -20,8 +20,7 @@ impl Executor<'_> {
             return false;
         }
         while let Some(client) = self.idle.pop() {
-            let node = &self.clients[client as usize];
-            if node.n_queued == 0 && node.has_slot() {
+            if self.clients[client as usize].n_queued == 0 && self.clients.has_slot(client as usize) {
                 self.start_for(piece, ClientId(client), out);
                 self.to_look_at.push(End::Client(client));
                 return true;
@@ -33,9 +32,7 @@ impl Executor<'_> {
     /// A client that has nothing to do takes from the longest list (paper 003's guided lists): of what can start at
     /// once the nearest, of those the last.
     pub(super) fn take_over(&mut self, client: usize, out: &mut Vec<Action>) {
-        while self.settings.shares_work
-            && self.clients[client].n_queued == 0
-            && self.clients[client].has_slot()
+        while self.settings.shares_work && self.clients[client].n_queued == 0 && self.clients.has_slot(client)
         {
             let Some(piece) = self.of_longest_list(ClientId(client as u32)) else {
                 self.idle.push(client as u32);
@@ -61,13 +58,13 @@ impl Executor<'_> {
             return None;
         }
         let &(_, Reverse(longest)) = self.longest.peek()?;
-        let entries = self.clients[longest as usize].list.iter().rev().take(N_ENTRIES).copied();
+        let entries = self.clients[longest as usize].last_to_first().take(N_ENTRIES);
         let entries: Vec<_> = entries.filter(|&entry| !self.marks.is_stale(entry)).collect();
         let can_start = |piece: u32, executor: &mut Self| {
             let server = executor.pieces[piece as usize].server.index();
             let is_next = !executor.keeps_to_plan
                 || executor.servers[server].first(true, &executor.marks).is_some_and(|e| e.piece == piece);
-            executor.is_free(server) && is_next && executor.is_whole(piece)
+            executor.servers.has_slot(server) && is_next && executor.is_whole(piece)
         };
         let pieces = entries.into_iter().map(|entry| entry.piece);
         let pieces: Vec<u32> = pieces.filter(|&piece| can_start(piece, self)).collect();

@@ -1,16 +1,15 @@
 //! What starts next: the first of both lists as long as all goes as planned, else the first of a few that can.
 
-use std::cmp::Reverse;
-
-use super::executor::{End, Executor, Timer};
+use super::executor::{End, Executor};
 use super::gauge::{blocks, duration_ns};
 use super::lists::{Entry, Piece, State};
+use super::timers::Timer;
 use super::transfers::Running;
 use super::{Action, Late};
 use crate::model::{ClientId, ServerId};
 
 /// Entries of a list that are looked at for one that can start.
-const N_LOOKED_AT: usize = 16;
+const N_LOOKED_AT: usize = 8;
 /// Before much is known a transfer is late when it has taken so many times what was expected.
 const LATE_AT_FIRST: f64 = 3.0;
 
@@ -47,12 +46,14 @@ impl Executor<'_> {
     fn start_first_of_server(&mut self, server: usize, out: &mut Vec<Action>) {
         // As long as all goes as planned, what leaves a list was its first, unless another client took it.
         let has_stale = self.settings.shares_work;
-        while self.is_free(server)
+        while self.servers.has_slot(server)
             && let Some(entry) = self.servers[server].first(has_stale, &self.marks)
         {
-            let node = &mut self.clients[entry.other as usize];
+            let client = entry.other as usize;
             let is_first = |other: Entry| other.piece == entry.piece;
-            if node.has_slot() && node.first(has_stale, &self.marks).is_some_and(is_first) {
+            if self.clients.has_slot(client)
+                && self.clients[client].first(has_stale, &self.marks).is_some_and(is_first)
+            {
                 self.start(entry.piece, out);
                 self.to_look_at.push(End::Client(entry.other));
             } else if !self.hand_over(entry.piece, out) {
@@ -63,13 +64,14 @@ impl Executor<'_> {
 
     fn start_first_of_client(&mut self, client: usize, out: &mut Vec<Action>) {
         let has_stale = self.settings.shares_work;
-        while self.clients[client].has_slot()
+        while self.clients.has_slot(client)
             && let Some(entry) = self.clients[client].first(has_stale, &self.marks)
         {
             let is_first = |other: Entry| other.piece == entry.piece;
-            let node = &mut self.servers[entry.other as usize];
-            let is_next = node.has_slot() && node.first(has_stale, &self.marks).is_some_and(is_first);
-            if !is_next || !self.is_free(entry.other as usize) {
+            let server = entry.other as usize;
+            if !self.servers.has_slot(server)
+                || !self.servers[server].first(has_stale, &self.marks).is_some_and(is_first)
+            {
                 return;
             }
             self.start(entry.piece, out);
@@ -82,8 +84,8 @@ impl Executor<'_> {
     fn start_in_turn(&mut self, out: &mut Vec<Action>) {
         while let Some(piece) = self.pieces.get(self.n_left_lists) {
             if self.marks.state(self.n_left_lists as u32) == State::Queued {
-                let has_slots = self.clients[piece.client.index()].has_slot();
-                if !has_slots || !self.is_free(piece.server.index()) || self.is_at_limit() {
+                let has_slots = self.clients.has_slot(piece.client.index());
+                if !has_slots || !self.servers.has_slot(piece.server.index()) || self.is_at_limit() {
                     return;
                 }
                 self.start(self.n_left_lists as u32, out);
@@ -94,16 +96,16 @@ impl Executor<'_> {
 
     fn start_any_of_server(&mut self, server: usize, out: &mut Vec<Action>) {
         let mut at = 0;
-        while self.is_free(server) && self.servers[server].n_queued > 0 {
+        while self.servers.has_slot(server) && self.servers[server].n_queued > 0 {
             if self.is_at_limit() {
                 self.wait_for_limit(ServerId(server as u32));
                 return;
             }
-            let Some(&entry) = self.servers[server].list.get(at) else { return };
-            let has_slot = self.clients[entry.other as usize].has_slot();
+            let Some(entry) = self.servers[server].get(at) else { return };
+            let has_slot = self.clients.has_slot(entry.other as usize);
             if (at == 0 || has_slot || self.settings.shares_work) && self.marks.is_stale(entry) {
                 // Stale ones in front are dropped for good.
-                if at == 0 { _ = self.servers[server].list.pop_front() } else { at += 1 }
+                if at == 0 { self.servers[server].drop_first() } else { at += 1 }
             } else if has_slot {
                 self.start(entry.piece, out);
             } else if !self.hand_over(entry.piece, out) {
@@ -117,11 +119,11 @@ impl Executor<'_> {
 
     fn start_any_of_client(&mut self, client: usize, out: &mut Vec<Action>) {
         let mut at = 0;
-        while self.clients[client].has_slot() && self.clients[client].n_queued > 0 {
-            let Some(&entry) = self.clients[client].list.get(at) else { break };
-            let is_free = self.is_free(entry.other as usize);
+        while self.clients.has_slot(client) && self.clients[client].n_queued > 0 {
+            let Some(entry) = self.clients[client].get(at) else { break };
+            let is_free = self.servers.has_slot(entry.other as usize);
             if (at == 0 || is_free) && self.marks.is_stale(entry) {
-                if at == 0 { _ = self.clients[client].list.pop_front() } else { at += 1 }
+                if at == 0 { self.clients[client].drop_first() } else { at += 1 }
             } else if is_free && self.is_at_limit() {
                 self.wait_for_limit(ServerId(entry.other));
                 return;
@@ -144,8 +146,7 @@ impl Executor<'_> {
         self.clients[client.index()].pop(piece);
         self.servers[server.index()].pop(piece);
         // What is left there counts it again.
-        let transfer = self.start_at(piece, client, server, None, out);
-        self.pieces[piece as usize].transfer = transfer;
+        self.start_at(piece, client, server, None, out);
     }
 
     /// Takes a piece out of its lists; it has no place then.
@@ -166,9 +167,9 @@ impl Executor<'_> {
         twin: Option<u64>,
         out: &mut Vec<Action>,
     ) -> u64 {
-        self.clients[client.index()].n_running += 1;
-        self.servers[server.index()].n_running += 1;
-        let Piece { request, due_ns, .. } = self.pieces[piece as usize];
+        self.clients.begin(client.index());
+        self.servers.begin(server.index());
+        let Piece { request, due_ns, next, .. } = self.pieces[piece as usize];
         let size = self.pieces[piece as usize].size();
         let gauge = &mut self.gauges[server.index()];
         gauge.left += size;
@@ -178,7 +179,6 @@ impl Executor<'_> {
             (Late::P95, Some(p95_ns)) => blocks(size) * p95_ns,
             (Late::P95, None) => expected * LATE_AT_FIRST,
         };
-        let late_ns = self.now_ns.saturating_add(duration_ns(late_after)).saturating_add(1);
         let transfer = self.running.insert(Running {
             piece,
             request,
@@ -190,11 +190,11 @@ impl Executor<'_> {
             heard_ns: self.now_ns,
             moved: 0,
             expected_ns: duration_ns(expected),
-            late_ns,
+            late_ns: u64::MAX,
+            is_alone: next == piece,
             twin,
         });
-        self.timers.push(Reverse((late_ns, Timer::Late(transfer))));
-        self.transfers_at[server.index()].push(transfer);
+        self.watch_out(transfer, duration_ns(late_after).saturating_add(1));
         let piece = &self.pieces[piece as usize];
         out.push(Action::Start {
             transfer,
@@ -208,10 +208,12 @@ impl Executor<'_> {
         transfer
     }
 
-    /// Whether a server can take one more transfer.
-    pub(super) fn is_free(&self, server: usize) -> bool {
-        let gauge = &self.gauges[server];
-        self.servers[server].has_slot() && gauge.is_up && gauge.free_from_ns <= self.now_ns
+    /// A transfer is late after this time.
+    pub(super) fn watch_out(&mut self, transfer: u64, after_ns: u64) {
+        let late_ns = self.timers.set_after(self.now_ns, after_ns, Timer::Late(transfer));
+        if let Some(run) = self.running.get_mut(transfer) {
+            run.late_ns = late_ns;
+        }
     }
 
     pub(super) fn is_at_limit(&self) -> bool {

@@ -25,6 +25,8 @@ pub(super) struct Running {
     pub(super) expected_ns: u64,
     /// When it will be late.
     pub(super) late_ns: u64,
+    /// Whether the piece is all of its request.
+    pub(super) is_alone: bool,
     /// Another transfer of the same piece.
     pub(super) twin: Option<u64>,
 }
@@ -32,6 +34,7 @@ pub(super) struct Running {
 /// All transfers under way.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
+    /// None where no transfer is; its number is kept beside it.
     places: Vec<Option<(u64, Running)>>,
     free: Vec<u32>,
     n_started: u64,
@@ -68,6 +71,16 @@ impl Transfers {
     pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Running> {
         let place = self.places.get_mut(place(number))?.as_mut();
         place.filter(|(own, _)| *own == number).map(|(_, run)| run)
+    }
+
+    /// All, in no order that matters.
+    pub(super) fn iter(&self) -> impl Iterator<Item = &Running> {
+        self.places.iter().flatten().map(|(_, run)| run)
+    }
+
+    /// Those of some kind, and their numbers.
+    pub(super) fn filtered(&self, is_asked: impl Fn(&Running) -> bool) -> Vec<(u64, Running)> {
+        self.places.iter().flatten().filter(|(_, run)| is_asked(run)).copied().collect()
     }
 
     pub(super) fn remove(&mut self, number: u64) -> Option<Running> {
