@@ -11,6 +11,7 @@
 //! * Probabilities do not fall with loads, as the paper assumes: a server that was chosen often and lightly can rank behind
 //!   one that has more to do. So servers are sorted by load ([`SortKey`]) and lots drawn by [`ServerLog::softmax`].
 
+use super::exp::exp;
 use super::{Stray, known};
 use crate::draw::Draw;
 use crate::model::ServerId;
@@ -44,7 +45,7 @@ pub struct Forget {
 
 /// Formula (2): what is left of a probability at that load.
 pub fn lowered(probability: f64, load: f64) -> f64 {
-    probability * (-load).exp()
+    probability * exp(-load)
 }
 
 /// The loads and probabilities of all servers.

@@ -7,6 +7,7 @@
 //! All are state machines: they are told what happens and asked what follows, and have no clock. What fits
 //! nothing is refused as [`Stray`] and changes nothing.
 
+mod exp;
 mod heat;
 mod log;
 pub mod speed;

@@ -7,6 +7,7 @@
 //! none a straggler. Whoever is avoided is no longer reported, so what is known of it fades, and it is given
 //! another chance.
 
+use super::exp::exp;
 use crate::model::ServerId;
 
 /// What makes a straggler.
@@ -231,14 +232,7 @@ fn median(mut speeds: Vec<f64>) -> f64 {
     if n == 0 { 0.0 } else { f64::midpoint(speeds[(n - 1) / 2], speeds[n / 2]) }
 }
 
-/// What is left after so long, e^-(passed/constant): the start of the series for a sixteenth of the exponent,
-/// then squared four times. Unlike `exp` it gives the same bits on every machine.
+/// What is left after so long.
 fn kept(passed_ns: u64, constant_ns: u64) -> f64 {
-    let x = passed_ns as f64 / constant_ns as f64 / 16.0;
-    let mut grown = 1.0 + x * (1.0 + x / 2.0 * (1.0 + x / 3.0 * (1.0 + x / 4.0)));
-    for _ in 0..4 {
-        grown *= grown;
-    }
-    // So long ago that it overflows: nothing is left.
-    if grown.is_finite() { 1.0 / grown } else { 0.0 }
+    exp(-(passed_ns as f64 / constant_ns as f64))
 }

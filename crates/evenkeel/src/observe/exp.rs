@@ -1,0 +1,103 @@
+//! e^x with the same bits on every machine, which the platform's own `exp` does not promise.
+
+/// ln 2 in two parts. The first has so few digits that its multiples below 2^11 are exact.
+const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
+const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
+
+/// Beyond these e^x is infinite, or so little that it is 0.
+const LARGEST: f64 = 709.782_712_893_384;
+const SMALLEST: f64 = -745.133_219_101_941_2;
+
+/// 1/k! for k from 14 down to 2. The next term of the series is below 2^-57 where |x| ≤ (ln 2)/2.
+const TERMS: [f64; 13] = {
+    let mut terms = [0.0; 13];
+    let (mut k, mut factorial) = (2, 2.0);
+    while k <= 14 {
+        terms[14 - k] = 1.0 / factorial;
+        k += 1;
+        factorial *= k as f64;
+    }
+    terms
+};
+
+/// e^x to about one unit in the last place: 2^n e^r, and the series for the small rest r. It adds, multiplies, divides and
+/// rounds to whole numbers, no more.
+pub(super) fn exp(x: f64) -> f64 {
+    match x {
+        _ if x > LARGEST => return f64::INFINITY,
+        _ if x < SMALLEST => return 0.0,
+        _ if x.is_nan() => return x,
+        _ => {}
+    }
+    let n = (x / std::f64::consts::LN_2).round();
+    let rest = (x - n * LN_2_HIGH) - n * LN_2_LOW;
+    let series = TERMS.iter().fold(0.0, |sum, term| sum * rest + term);
+    let grown = 1.0 + (rest + rest * rest * series);
+    // In two steps, as 2^n alone may be beyond what a float holds.
+    let half = (n / 2.0).floor();
+    grown * power_of_2(half) * power_of_2(n - half)
+}
+
+/// 2^n for a whole n from -1022 to 1023: nothing but an exponent.
+fn power_of_2(n: f64) -> f64 {
+    f64::from_bits(((n + 1023.0) as u64) << 52)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::exp;
+
+    /// Whole thousandths over all of the range, with what floats hardly hold.
+    fn grid() -> impl Iterator<Item = f64> {
+        (-746_000..=709_782).map(|k| f64::from(k) / 1000.0)
+    }
+
+    #[test]
+    fn as_exact_as_the_platform() {
+        for x in grid().chain((-400..=0).map(|k| f64::from(k).exp2())) {
+            let (found, wanted) = (exp(x), x.exp());
+            // Below the least normal number digits are lost, so that only the last one may differ.
+            let tolerance = (wanted * 1e-15).max(f64::from_bits(1));
+            assert!((found - wanted).abs() <= tolerance, "{x}: {found:e} {wanted:e}");
+        }
+    }
+
+    #[test]
+    fn never_falls() {
+        grid().zip(grid().skip(1)).for_each(|(less, more)| assert!(exp(less) <= exp(more), "{less} {more}"));
+        // Nor where the power of two changes, from one float to the next.
+        for n in -1000..1000 {
+            let border = (f64::from(n) + 0.5) * std::f64::consts::LN_2;
+            let (mut before, mut x) = (0.0, border * (1.0 - border.signum() * 1e-14));
+            for _ in 0..200 {
+                let now = exp(x);
+                assert!(before <= now, "{x}");
+                (before, x) = (now, x.next_up());
+            }
+        }
+    }
+
+    /// The bits themselves, as every machine has them.
+    #[test]
+    fn the_same_everywhere() {
+        let bits = [-700.0, -1.0, -0.1, 0.5, 30.0].map(|x| exp(x).to_bits());
+        let wanted = [
+            58_915_316_498_509_951,
+            4_600_298_746_774_613_816,
+            4_606_325_270_462_671_674,
+            4_610_103_999_673_009_820,
+            4_801_805_078_135_318_765,
+        ];
+        assert_eq!(bits, wanted);
+    }
+
+    #[test]
+    fn edges() {
+        let bits = |numbers: [f64; 3]| numbers.map(f64::to_bits);
+        let (zero, one, infinite) = (0.0_f64.to_bits(), 1.0_f64.to_bits(), f64::INFINITY.to_bits());
+        assert_eq!(bits([exp(0.0), exp(-0.0), exp(1e-300)]), [one; 3]);
+        assert_eq!(bits([exp(f64::INFINITY), exp(710.0), exp(f64::MAX)]), [infinite; 3]);
+        assert_eq!(bits([exp(f64::NEG_INFINITY), exp(-746.0), exp(-745.1)]), [zero, zero, 1]);
+        assert!(exp(f64::NAN).is_nan() && exp(709.78).is_finite());
+    }
+}
