@@ -47,6 +47,18 @@ pub enum Misfit {
     NotLeased { process: u32, task: u32 },
 }
 
+/// An assignment that is of some other work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum OtherWork {
+    #[error("the assignment has {n_assigned} tasks and the work {n_tasks}; assign this work")]
+    Tasks { n_assigned: usize, n_tasks: usize },
+    #[error(
+        "task {task} is assigned to process {process}, and there are only {n_processes}; count processes from 0"
+    )]
+    NoSuchProcess { task: usize, process: u32, n_processes: usize },
+}
+
 /// Tasks on their way from the lists through leases to being done.
 #[derive(Clone, Debug)]
 pub struct Guided<'a> {
@@ -61,12 +73,21 @@ pub struct Guided<'a> {
 }
 
 impl<'a> Guided<'a> {
-    /// Nothing is done yet of the tasks of this assignment.
-    ///
-    /// # Panics
-    /// If the assignment is not of this work.
-    pub fn new(work: &'a Work, processes: &[ProcessId]) -> Self {
-        assert_eq!(processes.len(), work.n_tasks(), "each task has a process");
+    /// Nothing is done yet of the tasks of this assignment, which has to be of this work.
+    pub fn new(work: &'a Work, processes: &[ProcessId]) -> Result<Self, OtherWork> {
+        let (n_assigned, n_tasks) = (processes.len(), work.n_tasks());
+        if n_assigned != n_tasks {
+            return Err(OtherWork::Tasks { n_assigned, n_tasks });
+        }
+        let n_processes = work.n_processes();
+        match processes.iter().position(|process| process.index() >= n_processes) {
+            Some(task) => Err(OtherWork::NoSuchProcess { task, process: processes[task].0, n_processes }),
+            None => Ok(Self::listed(work, processes)),
+        }
+    }
+
+    /// The lists of an assignment of this work.
+    fn listed(work: &'a Work, processes: &[ProcessId]) -> Self {
         let mut lists = vec![Vec::new(); work.n_processes()];
         for (task, process) in (0_u32..).zip(processes) {
             lists[process.index()].push((Reverse(work.local_bytes(task as usize, *process)), task));
@@ -166,7 +187,7 @@ impl<'a> Guided<'a> {
 /// Who does what if all processes are equally fast and none dies: a task takes as long as its bytes, wherever they are.
 pub fn assign(work: &Work) -> Assignment {
     let lists = opass_single::processes(work).unwrap_or_else(|_| opass_multi::propose(work, |_| ()));
-    let mut guided = Guided::new(work, &lists);
+    let mut guided = Guided::listed(work, &lists);
     let mut processes = vec![ProcessId::default(); work.n_tasks()];
     let mut actions = Vec::new();
     let mut ends: BinaryHeap<Reverse<(u128, ProcessId)>> =

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel::assign::odds::{local_reads, local_reads_as_printed, served, served_by_sum};
-use evenkeel::assign::opass_dynamic::{self, Action, Event, Guided, Misfit};
+use evenkeel::assign::opass_dynamic::{self, Action, Event, Guided, Misfit, OtherWork};
 use evenkeel::assign::opass_multi::{Taken, propose};
 use evenkeel::assign::{
     Assignment, ProcessId, Unfit, Work, WorkBuilder, WorkError, drawn, opass_exact, opass_multi,
@@ -376,7 +376,7 @@ fn proposals_end_stable() {
 #[test]
 fn guided_lists() {
     let work = matrix(&[&[9, 8, 7, 6, 0], &[0, 0, 5, 5, 1]]);
-    let mut guided = Guided::new(&work, &[0, 0, 0, 0, 1].map(ProcessId));
+    let mut guided = Guided::new(&work, &[0, 0, 0, 0, 1].map(ProcessId)).expect("its own");
     let mut give = |process| {
         let mut out = Vec::new();
         if let Some(task) = guided.lease(ProcessId(process)) {
@@ -399,13 +399,28 @@ fn guided_lists() {
     assert_eq!(give(0), [None, None], "the one that waits, and itself");
 }
 
+/// An assignment of other work is no guide.
+#[test]
+fn guided_by_other_work() {
+    let work = matrix(&[&[9, 8], &[0, 0]]);
+    let refused = |processes: &[u32]| {
+        let processes: Vec<ProcessId> = processes.iter().copied().map(ProcessId).collect();
+        Guided::new(&work, &processes).expect_err("of other work")
+    };
+    assert_eq!(refused(&[0]), OtherWork::Tasks { n_assigned: 1, n_tasks: 2 });
+    assert_eq!(refused(&[0, 1, 1]), OtherWork::Tasks { n_assigned: 3, n_tasks: 2 });
+    let unknown = OtherWork::NoSuchProcess { task: 1, process: 2, n_processes: 2 };
+    assert_eq!(refused(&[1, 2]), unknown);
+    assert!(unknown.to_string().contains("task 1 is assigned to process 2, and there are only 2; "));
+}
+
 /// However processes ask, report and die, every task is done once, and nobody waits for ever.
 #[test]
 fn guided_lists_lose_nothing() {
     proptest!(config(1500), |(work in works(0..=2, (0..9_u64).boxed()), seed in any::<u64>())| {
         let mut draw = Seeded::new(seed);
         let p = work.n_processes() as u32;
-        let mut guided = Guided::new(&work, &opass_multi::assign(&work).processes);
+        let mut guided = Guided::new(&work, &opass_multi::assign(&work).processes).expect("its own");
         let mut leases: Vec<Option<u32>> = vec![None; p as usize];
         let (mut waits, mut done) = (vec![false; p as usize], BTreeSet::new());
         let mut n_deaths = 20;
