@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use evenkeel::place::MAX_LEVELS;
 use evenkeel::policy::{self, Kind, Policy};
+use evenkeel::select::opass_tenant::IMBALANCE_BLOCKS;
 
 /// Plan parallel I/O over replicated storage: which replica serves each request, and when, so that the job ends
 /// as early as can be proved possible.
@@ -176,6 +177,9 @@ pub struct TuningArgs {
     /// Bids at once of a client: hdlwf-multi
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=MOST_BIDS))]
     pub bids: u32,
+    /// By how many blocks what servers have to do may differ before the nearest copies are left: opass-tenant
+    #[arg(long, value_name = "N", default_value_t = IMBALANCE_BLOCKS)]
+    pub imbalance: u64,
 }
 
 /// More are never of use.

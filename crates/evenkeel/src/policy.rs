@@ -28,11 +28,20 @@ pub struct Ask {
     pub passes: u32,
     /// Bids at once, where there may be several.
     pub bids: u32,
+    /// By how many blocks servers may differ before [`opass_tenant`] levels them.
+    pub imbalance: u64,
 }
 
 impl Default for Ask {
     fn default() -> Self {
-        Self { goal: Goal::Length, seed: 0, ties: Ties::Hashed(0), passes: 4, bids: 2 }
+        Self {
+            goal: Goal::Length,
+            seed: 0,
+            ties: Ties::Hashed(0),
+            passes: 4,
+            bids: 2,
+            imbalance: opass_tenant::IMBALANCE_BLOCKS,
+        }
     }
 }
 
@@ -198,9 +207,9 @@ pub static POLICIES: [Policy; 45] = [
         room: "select",
         alias: None,
         source: "paper 003 §4.5",
-        summary: "nearest while servers are about equally busy, else levelled by counts and a flow",
+        summary: "nearest while servers are about equally busy (--imbalance), else levelled by counts and a flow",
         kind: Kind::Select(|batch, cluster, ask| {
-            (opass_tenant::select(batch, cluster, ask.ties, opass_tenant::THRESHOLD_BLOCKS), None)
+            (opass_tenant::select(batch, cluster, ask.ties, ask.imbalance), None)
         }),
     },
     Policy {

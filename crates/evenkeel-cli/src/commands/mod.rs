@@ -208,12 +208,12 @@ fn ordering(name: &str) -> Result<Order> {
 }
 
 fn ask(goal: Goal, args: &TuningArgs) -> Ask {
-    let TuningArgs { seed, passes, bids, .. } = *args;
+    let TuningArgs { seed, passes, bids, imbalance, .. } = *args;
     let ties = match args.ties {
         TiesName::Hashed => Ties::Hashed(seed),
         TiesName::Lowest => Ties::LowestId,
     };
-    Ask { goal, seed, ties, passes, bids }
+    Ask { goal, seed, ties, passes, bids, imbalance }
 }
 
 /// A length in words: slots where all servers have speed 1.

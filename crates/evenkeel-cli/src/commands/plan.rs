@@ -70,6 +70,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
         ties: (task.ask.ties == Ties::LowestId).then(|| "lowest".to_owned()),
         passes: (task.ask.passes != Ask::default().passes).then_some(task.ask.passes),
         bids: (task.ask.bids != Ask::default().bids).then_some(task.ask.bids),
+        imbalance: (task.ask.imbalance != Ask::default().imbalance).then_some(task.ask.imbalance),
         max_concurrent: cluster.max_concurrent(),
         whole: task.whole,
         batch_fingerprint: input.fingerprint(),

@@ -47,13 +47,15 @@ pub struct Summary {
     /// The length if both ends of the transfers go through their lists as soon as they are free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted_length: Option<Figure>,
-    /// What bidding was asked for, where it is not the usual.
+    /// What policies were asked for beside, where it is not the usual.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ties: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passes: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bids: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub imbalance: Option<u64>,
     /// The most transfers at once, if that was limited.
     #[serde(default)]
     pub max_concurrent: Option<u64>,

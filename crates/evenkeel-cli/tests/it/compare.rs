@@ -124,3 +124,31 @@ fn the_nearest_copy_is_found_by_hosts() {
     let plan = printed(&words(args), folder.path());
     assert_eq!(plan, "request,client,server,start,blocks\n0,c0,s2,0,1\n1,c1,s1,0,1\n2,c2,s1,0,1\n");
 }
+
+/// `opass-tenant` takes the nearest copies while servers differ by at most `--imbalance` blocks, backlogs included, and
+/// levels them beyond.
+#[test]
+fn an_imbalance_is_borne_up_to_what_is_asked_for() {
+    let batch = "client,bytes,replicas\nc0,8,s0|s1\nc0,8,s0|s1\nc0,8,s0|s1\nc0,8,s0|s1\n";
+    let servers = "server,host,backlog\ns0,a,0\ns1,b,8\n";
+    let files = [("batch.csv", batch), ("servers.csv", servers), ("clients.csv", "client,host\nc0,a\n")];
+    let folder = folder_with(&files);
+    let plan = |extra: &str| {
+        let args =
+            "plan batch.csv --servers servers.csv --clients clients.csv --policy opass-tenant --no-order";
+        let args = format!("{args} --block 8 --json{extra}");
+        let summary = json(&words(&args), folder.path());
+        (summary["max_load"].as_u64(), summary["imbalance"].as_u64())
+    };
+    // Nearest: four blocks on s0, and the one of the backlog on s1.
+    assert_eq!(plan(" --imbalance 3"), (Some(4), Some(3)));
+    assert_eq!(plan(" --imbalance 2"), (Some(3), Some(2)));
+    assert_eq!(plan(""), (Some(3), None));
+    let args = "compare batch.csv --servers servers.csv --clients clients.csv --imbalance 24 --json";
+    let compared = compared(args, folder.path());
+    let of = |name: &str| {
+        let policies = compared["policies"].as_array().unwrap();
+        policies.iter().find(|policy| policy["policy"] == name).unwrap()["max_load"].clone()
+    };
+    assert_eq!(of("opass-tenant"), of("nearest"));
+}

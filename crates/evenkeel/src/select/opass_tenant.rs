@@ -19,17 +19,17 @@ use crate::graph::capped::Capped;
 use crate::graph::holdings::Holdings;
 use crate::model::{Batch, Choice, Cluster, Server, ServerId, Speed};
 
-/// A difference of one block cannot be helped where blocks and servers do not come out even.
-pub const THRESHOLD_BLOCKS: u64 = 1;
+/// The usual threshold: a difference of one block cannot be helped where blocks and servers do not come out even.
+pub const IMBALANCE_BLOCKS: u64 = 1;
 
-/// Each request from the nearest replica, unless servers would differ by more than the threshold.
-pub fn select(batch: &Batch, cluster: &Cluster, ties: Ties, threshold_blocks: u64) -> Choice {
+/// Each request from the nearest replica, unless servers would differ by more than so many blocks.
+pub fn select(batch: &Batch, cluster: &Cluster, ties: Ties, imbalance_blocks: u64) -> Choice {
     let nearest = nearest::select(batch, cluster, ties);
     let backlogs = cluster.servers().iter().map(|server| u128::from(server.backlog));
     let loads =
         nearest.loads(batch).into_iter().zip(backlogs).map(|(load, backlog)| u128::from(load) + backlog);
     let (least, most) = loads.fold((u128::MAX, 0), |(least, most), load| (load.min(least), load.max(most)));
-    if most.saturating_sub(least) <= threshold_blocks.into() { nearest } else { balanced(batch, cluster) }
+    if most.saturating_sub(least) <= imbalance_blocks.into() { nearest } else { balanced(batch, cluster) }
 }
 
 /// Counts and a flow, or the optimal choice.

@@ -22,10 +22,10 @@ const ALL_SPEEDS: &[Speeds] = &[Speeds::One, Speeds::Same, Speeds::Tame, Speeds:
 fn asks() -> impl Strategy<Value = Ask> {
     let goals = select(&[Goal::Length, Goal::MaxLoad, Goal::Mean][..]);
     let edges = prop_oneof![8 => 0..=4_u32, 1 => Just(u32::MAX)];
-    (goals, any::<u64>(), any::<bool>(), edges.clone(), edges).prop_map(
-        |(goal, seed, lowest_id, passes, bids)| {
+    (goals, any::<u64>(), any::<bool>(), edges.clone(), edges, 0..9_u64).prop_map(
+        |(goal, seed, lowest_id, passes, bids, imbalance)| {
             let ties = if lowest_id { Ties::LowestId } else { Ties::Hashed(seed) };
-            Ask { goal, seed, ties, passes, bids }
+            Ask { goal, seed, ties, passes, bids, imbalance }
         },
     )
 }
