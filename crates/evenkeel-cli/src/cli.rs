@@ -379,7 +379,8 @@ fn place_policy_help() -> String {
 Examples:
   evenkeel place writes.csv --servers servers.csv
   evenkeel place writes.csv --servers servers.csv --policy trh --threshold 1048576 --out places.csv
-  evenkeel place writes.csv --servers servers.csv --policy hm-lru --replicas 3 --json
+  evenkeel place writes.csv --servers servers.csv --policy hm-lru --optimistic --replicas 3 --json
+  evenkeel place writes.csv --servers servers.csv --policy two-choice --share 200 --pre-assign
   evenkeel place writes.csv --servers servers.csv --policy nltr --levels 3 --html loads.html
 
 Writes are a CSV file with one row a write, in order of arrival:
@@ -414,7 +415,11 @@ pub struct PlaceArgs {
     /// mlml, trh and nltr sort servers again for each object; else once a window
     #[arg(long)]
     pub resort: bool,
-    /// hm-lru counts what it places as a connection; else connections stay as the servers file has them
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub probing: ProbingArgs,
+    /// hm-lru counts what it places as a connection until the next heartbeat. There is none here: without this, connections stay
+    /// as the servers file has them, and writes crowd on the servers that had few
     #[arg(long)]
     pub optimistic: bool,
     /// Seed of whatever is drawn
@@ -429,6 +434,20 @@ pub struct PlaceArgs {
     /// Print the summary as one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+/// How two-choice learns loads.
+#[derive(Debug, Default, PartialEq, Eq, Args)]
+pub struct ProbingArgs {
+    /// two-choice: what a server has answered is known to all for so many writes, which saves probes; but loads grow stale
+    #[arg(long, value_name = "N")]
+    pub share: Option<u32>,
+    /// two-choice: so many writes are on their way when one is placed, and servers do not know of them yet
+    #[arg(long, value_name = "N")]
+    pub in_flight: Option<u32>,
+    /// two-choice: what is promised to a server counts at once, so that --share or --in-flight do not make all run to one server
+    #[arg(long)]
+    pub pre_assign: bool,
 }
 
 fn assign_policy_help() -> String {

@@ -488,7 +488,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 004 §2.2",
         summary: "the default server and one drawn are asked for their loads, the lighter is taken",
-        kind: Kind::Place(|_, _| Box::<TwoChoice>::default()),
+        kind: Kind::Place(|options, n_servers| Box::new(TwoChoice::new(options.probing, n_servers))),
     },
     Policy {
         name: "hm-lru",

@@ -7,12 +7,13 @@ use anyhow::{Context, Result, bail, ensure};
 use evenkeel::draw::Seeded;
 use evenkeel::model::{NameTable, Server, ServerId};
 use evenkeel::observe::{Forget, HeatMap, ServerLog, Unit};
+use evenkeel::place::two_choice::Probing;
 use evenkeel::place::{Options, PlaceError, PlaceFn, Placer, Servers, Spread};
 use evenkeel::policy::{Policy, placing};
 use serde::Serialize;
 
 use super::{Outcome, unknown};
-use crate::cli::PlaceArgs;
+use crate::cli::{PlaceArgs, ProbingArgs};
 use crate::formats::{self, Figure, InputError, Nodes, Source, WritesInput};
 use crate::html::{self, Bar};
 use crate::output::{Target, tell};
@@ -47,6 +48,12 @@ struct Placed {
 
 pub(super) fn run(args: &PlaceArgs) -> Result<Outcome> {
     let (policy, place) = asked_for(&args.policy)?;
+    if args.probing != ProbingArgs::default() && policy.name != "two-choice" {
+        bail!(
+            "--share, --in-flight and --pre-assign are for two-choice, not for {}; leave them out",
+            policy.name
+        );
+    }
     let inputs = [args.writes.as_path(), &args.servers];
     if inputs.iter().all(|path| *path == Path::new("-")) {
         bail!("-: standard input can only be read once; name a file for the other");
@@ -120,11 +127,17 @@ fn read_servers(path: &Path) -> Result<Nodes<Server>, InputError> {
 }
 
 fn placed(place: PlaceFn, args: &PlaceArgs, nodes: &Nodes<Server>, input: &WritesInput) -> Result<Placed> {
+    let probing = Probing {
+        shared_writes: args.probing.share.unwrap_or(0),
+        writes_in_flight: args.probing.in_flight.unwrap_or(0),
+        pre_assign: args.probing.pre_assign,
+    };
     let options = Options {
         n_replicas: args.replicas,
         levels: args.levels,
         threshold_bytes: args.threshold,
         resort: args.resort,
+        probing,
         ..Options::default()
     };
     let backlogs = nodes.nodes.iter().map(|server| server.backlog);

@@ -99,6 +99,28 @@ fn hm_lru_reads_the_servers_file() {
     assert!(optimistic.ends_with("1,0,b,a\n"), "{optimistic}");
 }
 
+/// Shared probes are fewer, and everybody runs to who was light; what is promised counts only if pre-assigned.
+#[test]
+fn shared_probes() {
+    let rows = (0..60).map(|k| format!("{k},0,10\n"));
+    let writes = std::iter::once("object,offset,bytes\n".to_owned()).chain(rows).collect::<String>();
+    let servers = "server,backlog\ns0,900\ns1,900\ns2,900\ns3,900\ns4,600\n";
+    let folder = folder_with(&[("writes.csv", &writes), ("servers.csv", servers)]);
+    let run = |extra: &[&str]| {
+        let args = ["place", "writes.csv", "--servers", "servers.csv", "--policy", "two-choice", "--json"];
+        let summary = json(&[&args[..], extra].concat(), folder.path());
+        (summary["max_load"].as_u64().unwrap(), summary["probes"].as_u64().unwrap())
+    };
+    let usual = run(&[]);
+    assert_eq!((usual.1, run(&["--share", "0", "--in-flight", "0", "--pre-assign"])), (120, usual));
+    assert_eq!(run(&["--share", "60", "--pre-assign"]), (usual.0, 5));
+    let once = run(&["--share", "60"]);
+    assert!(once.1 == 5 && once.0 != usual.0, "{once:?} {usual:?}");
+    let in_flight = run(&["--in-flight", "60"]);
+    assert_eq!(in_flight, (once.0, 120), "nothing has arrived, so the answers are the first ones");
+    assert_eq!(run(&["--in-flight", "60", "--pre-assign"]), usual);
+}
+
 #[test]
 fn what_is_refused() {
     let header = "object,offset,bytes\n";
@@ -127,6 +149,16 @@ fn what_is_refused() {
         (&["writes.csv", "--servers", "servers.csv", "--replicas", "0"], "--replicas"),
         (&["writes.csv", "--servers", "servers.csv", "--window", "0"], "--window"),
         (&["writes.csv", "--servers", "servers.csv", "--levels", "33"], "--levels"),
+        (
+            &["writes.csv", "--servers", "servers.csv", "--share", "9"],
+            "--pre-assign are for two-choice, not for mlml; leave them out",
+        ),
+        (
+            &["writes.csv", "--servers", "servers.csv", "--policy", "trh", "--pre-assign"],
+            "are for two-choice",
+        ),
+        (&["writes.csv", "--servers", "servers.csv", "--in-flight", "0"], "are for two-choice"),
+        (&["writes.csv", "--servers", "servers.csv", "--policy", "two-choice", "--share", "x"], "--share"),
         (&["writes.csv"], "--servers"),
         (&["-", "--servers", "-"], "only be read once"),
         (&["writes.csv", "--servers", "nobody.csv"], "nobody.csv: there are no servers"),

@@ -34,6 +34,7 @@ pub use spread::Spread;
 pub use step::{Step, Write, pieces};
 
 use self::ranking::Ranking;
+use self::two_choice::Probing;
 use crate::draw::Draw;
 use crate::model::ServerId;
 use crate::observe::SortKey;
@@ -56,6 +57,8 @@ pub struct Options {
     pub sort_key: SortKey,
     /// Whether servers are sorted again for each step; else once a window.
     pub resort: bool,
+    /// How [`two_choice`] learns loads.
+    pub probing: Probing,
 }
 
 impl Default for Options {
@@ -67,6 +70,7 @@ impl Default for Options {
             test: Test::Meant,
             sort_key: SortKey::Load,
             resort: false,
+            probing: Probing::default(),
         }
     }
 }
@@ -108,6 +112,8 @@ pub struct Turn<'a> {
     pub place: usize,
     /// How many copies of this step were placed before.
     pub copy: u32,
+    /// Its length.
+    pub bytes: u128,
     /// Where this copy goes unless another server is better; it has none yet.
     pub default: ServerId,
     /// The servers that have a copy.

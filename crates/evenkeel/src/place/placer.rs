@@ -106,7 +106,7 @@ impl Placer {
             let mut behind = behind.map(|server| ServerId(server as u32));
             let default = behind.find(|server| !taken.contains(server)).unwrap_or(step.default);
             let (servers, options) = (&self.servers, &self.options);
-            let turn = Turn { place, copy: copy as u32, default, taken, servers, options };
+            let turn = Turn { place, copy: copy as u32, bytes: step.bytes, default, taken, servers, options };
             let server = self.policy.place(&turn, draw);
             // Policies give servers that are there; if one did not, nothing would be known of it.
             let _ = self.servers.log.schedule(server, step.bytes);

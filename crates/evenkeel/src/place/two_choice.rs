@@ -1,18 +1,112 @@
 //! `two-choice`: the default server and another one drawn are asked for their loads, and the lighter gets the write.
 //!
 //! The authors' earlier scheduler, paper 004 §2.2, which the log is to replace: it needs two probes, four messages, for each
-//! write. Equal loads: the default. There is no threshold. Where there is no other server, none is asked. Sharing what
-//! others have probed, and servers that count what they expect to be sent, are left out.
+//! write. Equal loads: the default. There is no threshold. Where there is no other server, none is asked.
+//!
+//! Its two options, which the paper only outlines, are [`Probing`]. *Collaborative probes*: an answer is known to all writers
+//! for a while, so that fewer are needed; but meanwhile everybody runs to who was light. *Pre-assigning*: what is promised to a
+//! server counts as its load before it arrives. In the paper servers predict what they will be chosen for; here they are told.
+//! The paper's times are of clocks; writes have none, so they are counted in writes.
+
+use std::collections::VecDeque;
 
 use super::{Place, Turn, draw_other};
 use crate::draw::Draw;
 use crate::model::ServerId;
 
+/// How writers learn loads. Usually each write asks for itself, when all before it have arrived.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Probing {
+    /// For so many writes all know what a server answered, the one that asked included; 0: it alone, for one copy.
+    pub shared_writes: u32,
+    /// So many writes are on their way when one is placed: servers have not got them yet.
+    pub writes_in_flight: u32,
+    /// Whether what is promised to a server counts at once: in what it answers, and in what all know of it.
+    pub pre_assign: bool,
+}
+
+/// What a server has answered, and up to which write that holds.
+#[derive(Clone, Copy, Debug, Default)]
+struct Answer {
+    load: u128,
+    end: u64,
+}
+
 /// The policy.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct TwoChoice {
+    probing: Probing,
+    /// The number of the write being placed, from 1 on: the time.
+    now: u64,
+    /// The last answer of each server.
+    answers: Vec<Answer>,
+    /// Writes that have not arrived, oldest first, and how many bytes of them go to each server.
+    in_flight: VecDeque<(u64, ServerId, u128)>,
+    bytes_in_flight: Vec<u128>,
     n_probes: u64,
     skip: Vec<ServerId>,
+}
+
+impl TwoChoice {
+    /// For so many servers.
+    pub fn new(probing: Probing, n_servers: u32) -> Self {
+        Self {
+            probing,
+            now: 0,
+            answers: vec![Answer::default(); n_servers as usize],
+            in_flight: VecDeque::new(),
+            bytes_in_flight: vec![0; n_servers as usize],
+            n_probes: 0,
+            skip: Vec::new(),
+        }
+    }
+
+    /// The next write's turn; earlier ones arrive.
+    fn tick(&mut self) {
+        self.now += 1;
+        let first_in_flight = self.now.saturating_sub(self.probing.writes_in_flight.into());
+        while let Some(&(_, server, bytes)) =
+            self.in_flight.front().filter(|(write, ..)| *write < first_in_flight)
+        {
+            self.bytes_in_flight[server.index()] -= bytes;
+            self.in_flight.pop_front();
+        }
+    }
+
+    /// The load of a server as the writer knows it, who asks if nobody has lately.
+    fn known_load(&mut self, turn: &Turn<'_>, server: ServerId) -> u128 {
+        let answer = &mut self.answers[server.index()];
+        if self.now >= answer.end {
+            self.n_probes += 1;
+            let promised = turn.servers.log.load(server);
+            let load = match self.probing.pre_assign {
+                true => promised,
+                // Less may be left than was sent, if somebody has said that it is done.
+                false => promised.saturating_sub(self.bytes_in_flight[server.index()]),
+            };
+            *answer = Answer { load, end: self.now + u64::from(self.probing.shared_writes) };
+        }
+        answer.load
+    }
+
+    fn lighter(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId {
+        self.skip.clear();
+        self.skip.extend(turn.taken.iter().chain([&turn.default]));
+        self.skip.sort_unstable();
+        let Some(other) = draw_other(self.answers.len(), &mut self.skip, draw) else { return turn.default };
+        let load = self.known_load(turn, turn.default);
+        if self.known_load(turn, other) < load { other } else { turn.default }
+    }
+
+    /// A copy is on its way to a server.
+    fn send(&mut self, server: ServerId, bytes: u128) {
+        self.in_flight.push_back((self.now, server, bytes));
+        self.bytes_in_flight[server.index()] += bytes;
+        if self.probing.pre_assign {
+            let known = &mut self.answers[server.index()].load;
+            *known = known.saturating_add(bytes);
+        }
+    }
 }
 
 impl Place for TwoChoice {
@@ -21,13 +115,12 @@ impl Place for TwoChoice {
     }
 
     fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId {
-        let log = &turn.servers.log;
-        self.skip.clear();
-        self.skip.extend(turn.taken.iter().chain([&turn.default]));
-        self.skip.sort_unstable();
-        let Some(other) = draw_other(log.loads().len(), &mut self.skip, draw) else { return turn.default };
-        self.n_probes += 2;
-        if log.load(other) < log.load(turn.default) { other } else { turn.default }
+        if turn.copy == 0 {
+            self.tick();
+        }
+        let server = self.lighter(turn, draw);
+        self.send(server, turn.bytes);
+        server
     }
 
     fn n_probes(&self) -> u64 {

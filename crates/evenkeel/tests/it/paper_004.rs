@@ -6,6 +6,7 @@ use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::{Ratio, ServerId};
 use evenkeel::observe::{Forget, HeatMap, ServerLog, SortKey, Stray, Unit, Warmth, lowered};
 use evenkeel::place::nltr::{Equal, Sections, server_sections, write_sections};
+use evenkeel::place::two_choice::Probing;
 use evenkeel::place::{
     MAX_LEVELS, Options, PlaceError, PlaceFn, Placer, Servers, Spread, Test, Write, default_server, hm_lru,
     pieces,
@@ -224,8 +225,101 @@ fn happenings() -> impl Strategy<Value = (u32, Vec<Happens>)> {
     })
 }
 
+fn probings() -> impl Strategy<Value = Probing> {
+    let edges = || prop_oneof![9 => 0..12_u32, 1 => Just(u32::MAX)];
+    (edges(), edges(), any::<bool>()).prop_map(|(shared_writes, writes_in_flight, pre_assign)| Probing {
+        shared_writes,
+        writes_in_flight,
+        pre_assign,
+    })
+}
+
+/// Two-choice as it is told: what writers know is looked up in all that was ever asked and sent.
+#[derive(Debug)]
+struct Telling<'a> {
+    loads: &'a [u64],
+    probing: Probing,
+    /// Write, server, what it answered, and how many copies were sent before.
+    asked: Vec<(usize, u32, u64, usize)>,
+    /// Write, server, bytes.
+    sent: Vec<(usize, u32, u64)>,
+}
+
+impl Telling<'_> {
+    /// What was sent to a server, from the `first` one on, by writes up to `last`.
+    fn sum(&self, server: u32, first: usize, last: Option<usize>) -> u64 {
+        let of_server = self.sent[first..].iter().filter(|sent| sent.1 == server);
+        of_server.filter(|sent| last.is_some_and(|last| sent.0 <= last)).map(|sent| sent.2).sum()
+    }
+
+    fn load(&mut self, write: usize, server: u32) -> u64 {
+        let Probing { shared_writes, writes_in_flight, pre_assign } = self.probing;
+        let is_fresh = |asked: usize| write - asked < shared_writes as usize;
+        if !self.asked.iter().any(|asked| asked.1 == server && is_fresh(asked.0)) {
+            let arrived =
+                if pre_assign { Some(write) } else { write.checked_sub(writes_in_flight as usize + 1) };
+            let load = self.loads[server as usize] + self.sum(server, 0, arrived);
+            self.asked.push((write, server, load, self.sent.len()));
+        }
+        let &(_, _, load, n_sent) = self.asked.iter().rfind(|asked| asked.1 == server).expect("asked");
+        load + if pre_assign { self.sum(server, n_sent, Some(write)) } else { 0 }
+    }
+
+    fn place(&mut self, writes: &[Write], n_replicas: u32, draw: &mut dyn Draw) -> Vec<ServerId> {
+        let n_servers = self.loads.len() as u32;
+        let mut placed = Vec::new();
+        for (number, write) in writes.iter().enumerate() {
+            let mut copies: Vec<u32> = Vec::new();
+            for copy in 0..n_replicas {
+                let mut behind = (0..n_servers).map(|k| (write.default.0 + copy + k) % n_servers);
+                let default = behind.find(|server| !copies.contains(server)).expect("enough servers");
+                let others = (0..n_servers).filter(|server| *server != default && !copies.contains(server));
+                let others: Vec<u32> = others.collect();
+                let mut chosen = default;
+                if !others.is_empty() {
+                    let other = others[draw.below(others.len() as u32) as usize];
+                    let load = self.load(number, default);
+                    if self.load(number, other) < load {
+                        chosen = other;
+                    }
+                }
+                self.sent.push((number, chosen, write.bytes));
+                copies.push(chosen);
+            }
+            placed.extend(copies.into_iter().map(ServerId));
+        }
+        placed
+    }
+}
+
 proptest! {
     #![proptest_config(config(256))]
+
+    /// §2.2, with shared probes, writes in flight and pre-assigning: as told. Pre-assigned, loads are never stale.
+    #[test]
+    fn two_choice_as_told(
+        loads in vec(0..60_u64, 1..7),
+        rows in vec((0..12_u64, 0..20_u64), 0..40),
+        (n_replicas, window, seed) in (1..4_u32, 1..20_usize, any::<u64>()),
+        probing in probings(),
+    ) {
+        let n_replicas = n_replicas.min(loads.len() as u32);
+        let writes = writes(&rows, loads.len());
+        let run = |probing| {
+            let options = Options { n_replicas, probing, ..Options::default() };
+            let mut placer = placer("two-choice", &loads, options).expect("valid");
+            (placer.windows(&writes, window, &mut Seeded::new(seed)).expect("valid"), placer.n_probes())
+        };
+        let mut telling = Telling { loads: &loads, probing, asked: Vec::new(), sent: Vec::new() };
+        let told = telling.place(&writes, n_replicas, &mut Seeded::new(seed));
+        let found = run(probing);
+        prop_assert_eq!(&found, &(told, telling.asked.len() as u64));
+        let usual = run(Probing::default());
+        prop_assert!(found.1 <= usual.1);
+        if probing.pre_assign {
+            prop_assert_eq!(found.0, usual.0);
+        }
+    }
 
     #[test]
     fn probabilities_stay_a_distribution(
@@ -269,11 +363,12 @@ proptest! {
         rows in vec((0..12_u64, 0..50_u64), 0..40),
         (n_replicas, levels, window) in (1..9_u32, 0..=MAX_LEVELS, 0..50_usize),
         (threshold_bytes, seed, resort) in (0..30_u64, any::<u64>(), any::<bool>()),
+        probing in probings(),
         test in select(&[Test::Meant, Test::Printed][..]),
         sort_key in select(&[SortKey::Load, SortKey::Probability][..]),
     ) {
         let n_replicas = n_replicas.min(loads.len() as u32);
-        let options = Options { n_replicas, levels, threshold_bytes, test, sort_key, resort };
+        let options = Options { n_replicas, levels, threshold_bytes, test, sort_key, resort, probing };
         let writes = writes(&rows, loads.len());
         for (policy, _) in placing() {
             let run = || {
@@ -297,7 +392,7 @@ proptest! {
             prop_assert_eq!(servers, run().0);
             let is_probing = policy.name == "two-choice" && loads.len() > n_replicas as usize;
             let n_probes = if is_probing { 2 * writes.len() as u64 * u64::from(n_replicas) } else { 0 };
-            if policy.name != "two-choice" || is_probing {
+            if policy.name != "two-choice" || is_probing && probing.shared_writes == 0 {
                 prop_assert_eq!(placer.n_probes(), n_probes);
             }
         }
@@ -424,6 +519,54 @@ fn stragglers_are_avoided() {
         {
             assert!(mean(name) <= mean_at_most && most(name) <= most_at_most, "{name} {shares:?}");
         }
+    }
+}
+
+/// §2.2: four writes share what is known. Each default is asked once, and server 3 once for all, who was light; so all run
+/// there, unless what is promised to it counts.
+#[test]
+fn shared_probes_herd_unless_pre_assigned() {
+    let rows = [(0, 6), (1, 6), (2, 6), (4, 6)];
+    let run = |probing| {
+        let mut placer =
+            placer("two-choice", &[10, 10, 10, 0], Options { probing, ..Options::default() }).expect("valid");
+        let servers = placer.windows(&writes(&rows, 4), 9, &mut injected(&[2; 4])).expect("valid");
+        (servers.into_iter().map(|server| server.0).collect::<Vec<_>>(), placer.n_probes())
+    };
+    let usual = Probing::default();
+    assert_eq!(run(usual), (vec![3, 3, 2, 0], 8));
+    let shared = Probing { shared_writes: 4, ..usual };
+    assert_eq!(run(shared), (vec![3, 3, 3, 3], 4));
+    assert_eq!(run(Probing { pre_assign: true, ..shared }), (vec![3, 3, 2, 0], 4));
+    assert_eq!(run(Probing { shared_writes: 3, ..usual }), (vec![3, 3, 3, 0], 6), "the fourth asks anew");
+    // Writes at the same time: the fourth is placed when the first has arrived.
+    let in_flight = Probing { writes_in_flight: 2, ..usual };
+    assert_eq!(run(in_flight), (vec![3, 3, 3, 3], 8));
+    assert_eq!(run(Probing { pre_assign: true, ..in_flight }), (vec![3, 3, 2, 0], 8));
+}
+
+/// The same in the setting of §4: the longer probes are shared, the fewer there are and the more uneven loads become;
+/// pre-assigned they stay as they were.
+#[test]
+fn sharing_saves_probes_and_costs_evenness() {
+    for seed in 0..4 {
+        let setting = Setting::new(4..10, true, seed);
+        let run = |probing| {
+            let (spread, _, n_probes) =
+                setting.run("two-choice", Options { probing, ..setting.options }, seed);
+            (spread, n_probes)
+        };
+        let usual = run(Probing::default());
+        let mut before = usual;
+        for shared_writes in [50, 200, 800] {
+            let probing = Probing { shared_writes, ..Probing::default() };
+            let found = run(probing);
+            assert!(found.1 < before.1 && found.0.stddev > before.0.stddev, "{found:?} {before:?}");
+            assert_eq!(run(Probing { pre_assign: true, ..probing }), (usual.0, found.1));
+            before = found;
+        }
+        let in_flight = run(Probing { writes_in_flight: 200, ..Probing::default() });
+        assert!(in_flight.1 == usual.1 && in_flight.0.stddev > usual.0.stddev, "{in_flight:?} {usual:?}");
     }
 }
 
