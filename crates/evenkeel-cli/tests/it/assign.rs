@@ -70,6 +70,32 @@ fn nothing_to_do() {
     assert!(page.contains("</html>") && !page.contains("NaN"), "{page}");
 }
 
+/// No process on a server's host, or on one without data; more processes than tasks, inputs without bytes, the same input
+/// twice: every policy has an answer. A task without inputs cannot be told, as every row is an input.
+#[test]
+fn odd_work() {
+    for (tasks, n_tasks) in [
+        ("task,bytes,replicas\n", 0),
+        ("task,bytes,replicas\nt,0,s0\nu,0,s0|s1\n", 2),
+        ("task,bytes,replicas\nt,5,s0\nu,3,s1\nv,3,s0\n", 3),
+        ("task,bytes,replicas\nt,5,s0\nt,5,s0\nu,3,s1\n", 2),
+    ] {
+        for procs in
+            ["process,server\na,\nb,\n", "process,server\na,zzz\nb,s0\n", "process,server\na,\nb,\nc,\nd,\n"]
+        {
+            let folder = folder_with(&[("tasks.csv", tasks), ("procs.csv", procs)]);
+            let names = evenkeel::policy::assignments().map(|(policy, _)| policy.name);
+            let is_single = !tasks.contains("t,5,s0\nt,5,s0");
+            for name in names.filter(|name| is_single || *name != "opass-single") {
+                let summary = json(&[&ASSIGN[..], &["--policy", name, "--json"]].concat(), folder.path());
+                assert_eq!(summary["tasks"], n_tasks, "{name} {tasks}");
+                let is_local = summary["local_bytes"].as_u64() > Some(0);
+                assert!(!is_local || procs.contains("s0"), "{name} {summary}");
+            }
+        }
+    }
+}
+
 fn refused(tasks: &[u8], procs: &[u8], extra: &[&str], words: &[&str]) {
     let args = [&ASSIGN[..], &["--out", "out.csv"], extra].concat();
     assert_refused(&[("tasks.csv", tasks), ("procs.csv", procs)], &args, words);

@@ -99,6 +99,59 @@ fn hm_lru_reads_the_servers_file() {
     assert!(optimistic.ends_with("1,0,b,a\n"), "{optimistic}");
 }
 
+/// No writes, writes without bytes, twice the same, all equally long; one server, more sections than servers, windows of one
+/// write, times that cannot be: every policy has an answer.
+#[test]
+fn edges() {
+    let files = [
+        ("none.csv", "object,offset,bytes\n"),
+        ("empty.csv", "object,offset,bytes\n0,0,0\n1,0,0\n"),
+        ("twice.csv", "object,offset,bytes\n0,5,9\n0,5,9\n"),
+        ("equal.csv", "object,offset,bytes\n0,0,5\n1,0,5\n2,0,5\n3,0,5\n"),
+        ("one.csv", "server\ns0\n"),
+        (
+            "three.csv",
+            "server,connections,last_used\na,3,18446744073709551615\nb,18446744073709551615,0\nc,0,0\n",
+        ),
+    ];
+    let folder = folder_with(&files);
+    for policy in evenkeel::policy::placing().map(|(policy, _)| policy.name) {
+        for (writes, n_writes, bytes) in
+            [("none.csv", 0, 0.0), ("empty.csv", 2, 0.0), ("twice.csv", 2, 18.0), ("equal.csv", 4, 20.0)]
+        {
+            for (servers, n_servers) in [("one.csv", 1.0), ("three.csv", 3.0)] {
+                let args = ["place", writes, "--servers", servers, "--policy", policy, "--optimistic"];
+                let args = [&args[..], &["--levels", "32", "--window", "1", "--json"]].concat();
+                let summary = json(&args, folder.path());
+                assert_eq!(summary["writes"], n_writes, "{args:?}");
+                let all = summary["mean_load"].as_f64().unwrap() * n_servers;
+                assert!((all - bytes).abs() < 1e-6, "{args:?} {summary}");
+                let page = printed(&[&args[..], &["--html", "-"]].concat(), folder.path());
+                assert!(page.contains("</html>") && !page.contains("NaN"), "{args:?}");
+            }
+        }
+    }
+    // Equal lengths are halved between sections, so that nltr does not leave half of the servers alone.
+    let args = ["place", "equal.csv", "--servers", "three.csv", "--policy", "nltr", "--resort", "--json"];
+    assert_eq!(json(&args, folder.path())["max_load"], 10);
+}
+
+/// Where connections differ, hm-lru crowds on who had few; optimistic, it stops when they have as many as others.
+#[test]
+fn hm_lru_crowds_unless_optimistic() {
+    let rows = (0..400).map(|k| format!("{k},0,1\n"));
+    let writes = std::iter::once("object,offset,bytes\n".to_owned()).chain(rows).collect::<String>();
+    let servers = (0..16).map(|k| format!("s{k},{}\n", if k < 4 { 0 } else { 20 }));
+    let servers = std::iter::once("server,connections\n".to_owned()).chain(servers).collect::<String>();
+    let folder = folder_with(&[("writes.csv", &writes), ("servers.csv", &servers)]);
+    let spread = |extra: &[&str]| {
+        let args = ["place", "writes.csv", "--servers", "servers.csv", "--policy", "hm-lru", "--json"];
+        json(&[&args[..], extra].concat(), folder.path())["stddev_load"].as_f64().unwrap()
+    };
+    let (stale, optimistic) = (spread(&[]), spread(&["--optimistic"]));
+    assert!(optimistic < stale, "{optimistic} {stale}");
+}
+
 /// Shared probes are fewer, and everybody runs to who was light; what is promised counts only if pre-assigned.
 #[test]
 fn shared_probes() {
