@@ -25,7 +25,7 @@ pub struct Probing {
     pub pre_assign: bool,
 }
 
-/// What a server has answered, and up to which write that holds.
+/// What a server has answered, and the first write for which that holds no longer.
 #[derive(Clone, Copy, Debug, Default)]
 struct Answer {
     load: u128,
