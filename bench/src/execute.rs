@@ -105,16 +105,14 @@ fn carry_out(
             Event::Arrived { request }
         } else {
             let done_ns = heap.peek().map_or(u64::MAX, |&Reverse((at_ns, _))| at_ns);
-            match executor.wake_at().filter(|&at_ns| at_ns < done_ns) {
-                Some(at_ns) => {
-                    now_ns = at_ns;
-                    Event::Wake
-                }
-                None => {
-                    let Some(Reverse((at_ns, transfer))) = heap.pop() else { break };
-                    now_ns = at_ns;
-                    Event::Done { transfer }
-                }
+            let woken_ns = executor.wake_at().filter(|&at_ns| at_ns < done_ns);
+            if let Some(at_ns) = woken_ns {
+                now_ns = at_ns;
+                Event::Wake
+            } else {
+                let Some(Reverse((at_ns, transfer))) = heap.pop() else { break };
+                now_ns = at_ns;
+                Event::Done { transfer }
             }
         };
         n_events += 1;

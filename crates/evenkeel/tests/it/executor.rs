@@ -145,8 +145,8 @@ impl<'a> World<'a> {
         for step in 0.. {
             assert!(step < 100_000, "it never ends");
             let next_ns = self.next.peek().map(|Reverse((at_ns, ..))| *at_ns);
-            let n_expected = self.next.iter().filter(|next| matches!(next.0.2, Next::Arrive(_))).count();
-            if self.executor.is_idle() && n_expected == 0 {
+            let is_expected = |next: &Reverse<(u64, u64, Next)>| matches!(next.0.2, Next::Arrive(_));
+            if self.executor.is_idle() && !self.next.iter().any(is_expected) {
                 break;
             }
             match (next_ns, self.executor.wake_at()) {
@@ -163,7 +163,8 @@ impl<'a> World<'a> {
                 }
                 (_, None) => panic!("nothing will ever happen"),
             }
-            let is_nonsense = self.happens(5);
+            // Small worlds only: all of the executor is compared.
+            let is_nonsense = self.happens(5) && self.batch.n_requests() <= 100;
             if is_nonsense {
                 self.talk_nonsense();
             }
@@ -600,28 +601,47 @@ fn idle_clients_take_from_the_longest_list() {
     }
 }
 
-/// With a slow server least-loaded and peak-ewma learn to avoid it; two choices cannot always; hedging helps them.
-#[test]
-fn online_policies_learn() {
-    let (batch, cluster) = uniform(20, 10, 1_000, 3).build();
-    let online = |settings: Settings| {
-        let mut world = World::new(&batch, &cluster, &Schedule::default(), settings, Chaos::default(), 0);
-        world.next.clear();
-        for request in 0..batch.n_requests() as u32 {
-            world.say(u64::from(request) * SECOND / 8, Next::Arrive(request));
-        }
-        world.slowness[3] = 10;
-        let end = world.run() / SECOND;
-        (end, world.hedged.len())
-    };
-    let [least, p2c, peak] =
-        [Pick::LeastLoaded, Pick::TwoChoices, Pick::PeakEwma].map(Settings::online).map(online);
-    let hedged = online(Settings::hedged(&batch));
-    println!("least-loaded {least:?}, p2c {p2c:?}, peak-ewma {peak:?}, hedged {hedged:?}");
-    for (end, _) in [least, p2c, peak, hedged] {
-        assert!((125..=180).contains(&end), "{end}");
+/// Requests arrive at three fifths of what the servers can do; gives the mean response and that of the slowest
+/// hundredth, in thousandths of a transfer, and how many were hedged.
+fn responses(settings: impl Fn(&Batch) -> Settings, chaos: Chaos, slowness: u64) -> (u64, u64, usize) {
+    let (batch, cluster) = uniform(50, 10, 2_000, 3).build();
+    let mut world = World::new(&batch, &cluster, &Schedule::default(), settings(&batch), chaos, 1);
+    world.next.clear();
+    let arrival_ns = |request: u32| u64::from(request) * SECOND / 6;
+    for request in 0..batch.n_requests() as u32 {
+        world.say(arrival_ns(request), Next::Arrive(request));
     }
-    assert!(hedged.1 > 0);
+    world.slowness[3] = slowness;
+    world.run();
+    let response_ns = |&(now_ns, action): &(u64, Action)| match action {
+        Action::Deliver { request, .. } => Some(now_ns - arrival_ns(request)),
+        _ => None,
+    };
+    let mut responses: Vec<u64> = world.log.iter().filter_map(response_ns).collect();
+    responses.sort_unstable();
+    let mean_ns = responses.iter().sum::<u64>() / responses.len() as u64;
+    let p99_ns = responses[responses.len() * 99 / 100];
+    (mean_ns * 1_000 / SECOND, p99_ns * 1_000 / SECOND, world.hedged.len())
+}
+
+/// What each online policy is for: the least loaded of all is better than of two; a slow server is avoided by all;
+/// against stalls that nobody can foresee only hedging helps, and that within its budget.
+#[test]
+fn online_policies_do_what_they_are_for() {
+    let [least, p2c, peak] = [Pick::LeastLoaded, Pick::TwoChoices, Pick::PeakEwma];
+    let online = |pick| move |_: &Batch| Settings::online(pick);
+    for slowness in [1, 10] {
+        let of = |pick| responses(online(pick), Chaos::default(), slowness);
+        let [least, p2c, peak] = [least, p2c, peak].map(of);
+        println!("slowness {slowness}: least-loaded {least:?}, p2c {p2c:?}, peak-ewma {peak:?}");
+        assert!(least.0 < p2c.0 && peak.0 < p2c.0);
+    }
+    let stalls = Chaos { slow: 3, ..Chaos::default() };
+    let [least, p2c, peak] = [least, p2c, peak].map(|pick| responses(online(pick), stalls, 1));
+    let hedged = responses(Settings::hedged, stalls, 1);
+    println!("stalls: least-loaded {least:?}, p2c {p2c:?}, peak-ewma {peak:?}, hedged {hedged:?}");
+    assert!(hedged.1 * 2 < p2c.1 && hedged.0 < p2c.0);
+    assert!((25..=100).contains(&hedged.2));
 }
 
 /// The worlds above are bad enough: all that may be needed is needed, and plans are still few.

@@ -39,7 +39,7 @@ const ROOMS: [(&str, &[&str]); 17] = [
     ("redirect", &["model"]),
     ("place", &["model", "draw", "observe"]),
     ("assign", &["model", "graph", "draw"]),
-    ("run", &["model", "draw", "select"]),
+    ("run", &["model", "draw", "graph", "select"]),
     ("policy", &["model", "bound", "draw", "select", "order", "bid", "queue", "place", "assign", "run"]),
 ];
 
