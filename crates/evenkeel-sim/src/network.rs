@@ -1,0 +1,1 @@
+//! Flows between hosts that share the hosts' network cards.
