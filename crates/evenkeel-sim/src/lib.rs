@@ -1,6 +1,19 @@
 //! What if: an event simulator that drives Evenkeel's own machines.
 //!
+//! * [`agenda`]: what will happen, in order of time.
+//! * [`hardware`]: what a cluster is made of; [`fabric`]: its servers with queues and slots, and the [`network`] between
+//!   hosts: what happens to jobs, and when.
+//! * Drivers, which put load on a fabric by the policies of the core: [`requests`].
+//! * [`outcome`]: what came of it.
+//!
 //! Time is whole nanoseconds. The same scenario and seed give the same outcome on every machine and number of threads:
 //! whatever is drawn is passed in, and floats only see operations that are the same everywhere.
 
+pub mod agenda;
+pub mod chance;
+pub mod fabric;
+pub mod hardware;
 pub mod network;
+pub mod outcome;
+pub mod requests;
+pub mod units;

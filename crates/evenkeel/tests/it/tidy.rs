@@ -44,7 +44,8 @@ const ROOMS: [(&str, &[&str]); 17] = [
 ];
 
 /// Which crates of the workspace each crate may depend on.
-const CRATES: [(&str, &[&str]); 2] = [("evenkeel", &[]), ("evenkeel-cli", &["evenkeel"])];
+const CRATES: [(&str, &[&str]); 3] =
+    [("evenkeel", &[]), ("evenkeel-sim", &["evenkeel"]), ("evenkeel-cli", &["evenkeel", "evenkeel-sim"])];
 
 fn core() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))

@@ -1,0 +1,466 @@
+//! Servers with their queues and slots, and the network between hosts: what happens to jobs, and when.
+//!
+//! There is no policy in here but the order inside a queue. Whoever drives the fabric submits jobs and is told what
+//! becomes of them; timers of its own go through the same agenda, so that there is one order of all that happens.
+//!
+//! A job waits in its server's queue, takes a slot, waits for the latency, and moves its bytes: at the rate of the server
+//! as it is then, or, where hosts have network cards, at the fair share of all that goes through them.
+
+use std::collections::VecDeque;
+
+use evenkeel::queue::{Queue, Request, Tagged};
+
+use crate::agenda::Agenda;
+use crate::hardware::{Hardware, Rate};
+use crate::network::{FlowId, Network};
+use crate::outcome::Timeline;
+
+/// Something to move, at a server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Tells the driver which one it is.
+    pub tag: u64,
+    /// The server that reads or writes it.
+    pub server: u32,
+    /// The host that sends the bytes.
+    pub from: u32,
+    /// The host that receives them.
+    pub to: u32,
+    /// How many.
+    pub bytes: u64,
+}
+
+/// A job that was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobId {
+    place: u32,
+    turn: u32,
+}
+
+/// What the driver is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Happening {
+    /// A job is done.
+    Done {
+        /// Which one.
+        tag: u64,
+    },
+    /// A job is lost: its server went down, or was down when it arrived.
+    Lost {
+        /// Which one.
+        tag: u64,
+    },
+    /// A server went down. What it had is lost, which is told next.
+    Down {
+        /// Which one.
+        server: u32,
+    },
+    /// A server is back.
+    Up {
+        /// Which one.
+        server: u32,
+    },
+    /// It is the time that the driver has asked for.
+    Timer {
+        /// What it was for.
+        tag: u64,
+    },
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Timer(u64),
+    /// A job reaches its server.
+    Arrive(JobId),
+    /// Its latency is over.
+    Move(JobId),
+    Done(JobId),
+    /// A server's rate changes, while flows depend on it.
+    Speed(u32),
+    Down(u32),
+    Up(u32),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Done, lost or withdrawn; if it is still in a queue, its place is not free yet.
+    Over,
+    OnItsWay,
+    Waiting,
+    InService,
+    Flowing(FlowId),
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    job: Job,
+    turn: u32,
+    phase: Phase,
+    submitted_ns: u64,
+    started_ns: u64,
+}
+
+/// What waits at a server.
+#[derive(Debug)]
+enum Waiting {
+    /// First come, first served, which is most servers: much quicker than through the trait.
+    Fifo(VecDeque<u32>),
+    Ordered(Box<dyn Queue>),
+}
+
+#[derive(Debug)]
+struct Station {
+    waiting: Waiting,
+    /// The places of the jobs in its slots.
+    running: Vec<u32>,
+    is_up: bool,
+    n_bytes: u64,
+    busy_ns: u64,
+}
+
+/// The servers and the network, and all that is under way there.
+#[derive(Debug)]
+pub struct Fabric<'a> {
+    hardware: &'a Hardware,
+    stations: Vec<Station>,
+    network: Option<Network>,
+    agenda: Agenda<Event>,
+    places: Vec<Place>,
+    free: Vec<u32>,
+    /// What has happened at this instant and was not told yet.
+    ready: VecDeque<Happening>,
+    ended: Vec<u64>,
+    now_ns: u64,
+    n_events: u64,
+    timeline: Option<Timeline>,
+}
+
+impl<'a> Fabric<'a> {
+    /// A cluster in which nothing is under way; each server has such a queue, first come, first served if none.
+    pub fn new(hardware: &'a Hardware, queue: Option<&dyn Fn() -> Box<dyn Queue>>) -> Self {
+        let waiting = || queue.map_or_else(|| Waiting::Fifo(VecDeque::new()), |new| Waiting::Ordered(new()));
+        let station =
+            |_| Station { waiting: waiting(), running: Vec::new(), is_up: true, n_bytes: 0, busy_ns: 0 };
+        let n_hosts = hardware.n_hosts as usize;
+        let links = |rate: Rate| vec![rate; n_hosts];
+        let network = hardware.nic.map(|nic| Network::new(&links(nic.up), &links(nic.down)));
+        let mut agenda = Agenda::default();
+        for (number, server) in (0..).zip(&hardware.servers) {
+            for &(from_ns, until_ns) in &server.outages {
+                agenda.add(from_ns, Event::Down(number));
+                agenda.add(until_ns, Event::Up(number));
+            }
+            for &(from_ns, _) in server.speeds.iter().filter(|_| network.is_some()) {
+                agenda.add(from_ns, Event::Speed(number));
+            }
+        }
+        Self {
+            hardware,
+            stations: hardware.servers.iter().map(station).collect(),
+            network,
+            agenda,
+            places: Vec::new(),
+            free: Vec::new(),
+            ready: VecDeque::new(),
+            ended: Vec::new(),
+            now_ns: 0,
+            n_events: 0,
+            timeline: None,
+        }
+    }
+
+    /// Remembers how busy servers are over time.
+    pub fn keep_timeline(&mut self) {
+        self.timeline = Some(Timeline::new(self.stations.len()));
+    }
+
+    /// What it is made of.
+    pub fn hardware(&self) -> &'a Hardware {
+        self.hardware
+    }
+
+    /// What time it is.
+    pub fn now_ns(&self) -> u64 {
+        self.now_ns
+    }
+
+    /// How many events there were.
+    pub fn n_events(&self) -> u64 {
+        self.n_events
+    }
+
+    /// The bytes that each server has moved for jobs that are done.
+    pub fn bytes_of_servers(&self) -> Vec<u64> {
+        self.stations.iter().map(|station| station.n_bytes).collect()
+    }
+
+    /// How long the slots of each server were taken, in all.
+    pub fn busy_ns_of_servers(&self) -> Vec<u64> {
+        self.stations.iter().map(|station| station.busy_ns).collect()
+    }
+
+    /// How busy servers were over time, if that was to be remembered.
+    pub fn into_timeline(self) -> Option<Timeline> {
+        self.timeline
+    }
+
+    /// Whether a server is up.
+    pub fn is_up(&self, server: u32) -> bool {
+        self.stations[server as usize].is_up
+    }
+
+    /// How many jobs wait at a server or are in its slots.
+    pub fn n_present(&self, server: u32) -> usize {
+        let station = &self.stations[server as usize];
+        let n_waiting = match &station.waiting {
+            Waiting::Fifo(places) => places.len(),
+            Waiting::Ordered(queue) => queue.len(),
+        };
+        n_waiting + station.running.len()
+    }
+
+    /// Asks to be told when it is that time.
+    pub fn wake(&mut self, at_ns: u64, tag: u64) {
+        self.agenda.add(at_ns.max(self.now_ns), Event::Timer(tag));
+    }
+
+    /// Sends a job to its server, where it arrives after some time.
+    pub fn submit(&mut self, job: Job, after_ns: u64) -> JobId {
+        let id = self.place(job);
+        if after_ns == 0 {
+            self.arrive(id, Request::default());
+        } else {
+            self.agenda.add(self.now_ns.saturating_add(after_ns), Event::Arrive(id));
+        }
+        id
+    }
+
+    /// The same at once, with what the queue is to know of it.
+    pub fn submit_hinted(&mut self, job: Job, request: Request) -> JobId {
+        let id = self.place(job);
+        self.arrive(id, request);
+        id
+    }
+
+    fn place(&mut self, job: Job) -> JobId {
+        let fresh = Place { job, turn: 0, phase: Phase::OnItsWay, submitted_ns: self.now_ns, started_ns: 0 };
+        if let Some(place) = self.free.pop() {
+            let turn = self.places[place as usize].turn.wrapping_add(1);
+            self.places[place as usize] = Place { turn, ..fresh };
+            JobId { place, turn }
+        } else {
+            self.places.push(fresh);
+            JobId { place: self.places.len() as u32 - 1, turn: 0 }
+        }
+    }
+
+    /// Takes a job back, wherever it is; gives the bytes it has moved, if it was there at all.
+    pub fn withdraw(&mut self, id: JobId) -> Option<u64> {
+        let phase = self.phase(id)?;
+        let moved = self.leave(id.place, phase);
+        if phase == Phase::InService || matches!(phase, Phase::Flowing(_)) {
+            self.start_next(self.places[id.place as usize].job.server);
+        }
+        Some(moved)
+    }
+
+    /// Where a job is, unless it is over.
+    fn phase(&self, id: JobId) -> Option<Phase> {
+        let place = self.places.get(id.place as usize)?;
+        (place.turn == id.turn && place.phase != Phase::Over).then_some(place.phase)
+    }
+
+    /// Takes a job out of the slot or the network; one that waits stays in its queue as over. Gives the bytes it has moved.
+    fn leave(&mut self, place: u32, phase: Phase) -> u64 {
+        self.places[place as usize].phase = Phase::Over;
+        let mut moved = 0;
+        match phase {
+            Phase::Over | Phase::Waiting => {}
+            Phase::OnItsWay => self.free.push(place),
+            Phase::InService => self.vacate(place),
+            Phase::Flowing(flow) => {
+                moved = self.network.as_mut().map_or(0, |network| network.stop(self.now_ns, flow));
+                self.vacate(place);
+            }
+        }
+        moved
+    }
+
+    /// Frees the slot of a job, and its place.
+    fn vacate(&mut self, place: u32) {
+        let Place { job, submitted_ns, started_ns, .. } = self.places[place as usize];
+        let station = &mut self.stations[job.server as usize];
+        if let Some(slot) = station.running.iter().position(|&other| other == place) {
+            station.running.swap_remove(slot);
+        }
+        station.busy_ns += self.now_ns - started_ns;
+        if let Some(timeline) = &mut self.timeline {
+            timeline.add(job.server, submitted_ns, started_ns, self.now_ns, job.bytes);
+        }
+        self.free.push(place);
+    }
+
+    fn arrive(&mut self, id: JobId, request: Request) {
+        let place = &mut self.places[id.place as usize];
+        let Job { tag, server, .. } = place.job;
+        let station = &mut self.stations[server as usize];
+        if !station.is_up {
+            place.phase = Phase::Over;
+            self.free.push(id.place);
+            self.ready.push_back(Happening::Lost { tag });
+            return;
+        }
+        place.phase = Phase::Waiting;
+        match &mut station.waiting {
+            Waiting::Fifo(places) => places.push_back(id.place),
+            Waiting::Ordered(queue) => {
+                queue.push(self.now_ns, Tagged { id: id.place.into(), request, due_ns: None });
+            }
+        }
+        self.start_next(server);
+    }
+
+    /// Gives free slots of a server to those that wait.
+    fn start_next(&mut self, server: u32) {
+        let slots = self.hardware.servers[server as usize].slots as usize;
+        while self.stations[server as usize].running.len() < slots {
+            let next = match &mut self.stations[server as usize].waiting {
+                Waiting::Fifo(places) => places.pop_front(),
+                Waiting::Ordered(queue) => queue.pop(self.now_ns).map(|tagged| tagged.id as u32),
+            };
+            let Some(place) = next else { return };
+            if self.places[place as usize].phase == Phase::Waiting {
+                self.start(place);
+            } else {
+                // It was withdrawn while it waited.
+                self.free.push(place);
+            }
+        }
+    }
+
+    fn start(&mut self, place: u32) {
+        let Place { job, turn, .. } = self.places[place as usize];
+        self.stations[job.server as usize].running.push(place);
+        let started = &mut self.places[place as usize];
+        (started.phase, started.started_ns) = (Phase::InService, self.now_ns);
+        let server = &self.hardware.servers[job.server as usize];
+        let id = JobId { place, turn };
+        let from_ns = self.now_ns.saturating_add(server.latency_ns);
+        if self.network.is_none() {
+            self.agenda.add(server.done_ns(from_ns, job.bytes), Event::Done(id));
+        } else if server.latency_ns == 0 {
+            self.begin_flow(id);
+        } else {
+            self.agenda.add(from_ns, Event::Move(id));
+        }
+    }
+
+    fn begin_flow(&mut self, id: JobId) {
+        let Some(network) = &mut self.network else { return };
+        let Place { job, .. } = self.places[id.place as usize];
+        let server = &self.hardware.servers[job.server as usize];
+        let cap = server.rate * server.factor(self.now_ns);
+        let flow = network.start(self.now_ns, job.from, job.to, job.bytes, cap, id.place.into());
+        self.places[id.place as usize].phase = Phase::Flowing(flow);
+    }
+
+    /// The next that concerns the driver, and when; none if nothing will ever happen.
+    #[allow(clippy::should_implement_trait)]
+    pub fn next(&mut self) -> Option<(u64, Happening)> {
+        loop {
+            if let Some(happening) = self.ready.pop_front() {
+                return Some((self.now_ns, happening));
+            }
+            let flow_ns = self.network.as_mut().and_then(Network::next_end);
+            let event_ns = self.agenda.next_ns();
+            if let Some(flow_ns) =
+                flow_ns.filter(|&flow_ns| event_ns.is_none_or(|event_ns| flow_ns <= event_ns))
+            {
+                self.now_ns = flow_ns;
+                self.end_flows();
+            } else {
+                let (at_ns, event) = self.agenda.pop()?;
+                self.now_ns = at_ns;
+                self.n_events += 1;
+                if let Some(happening) = self.happen(event) {
+                    return Some((at_ns, happening));
+                }
+            }
+        }
+    }
+
+    fn end_flows(&mut self) {
+        let mut ended = std::mem::take(&mut self.ended);
+        if let Some(network) = &mut self.network {
+            network.advance(self.now_ns, &mut ended);
+        }
+        for place in ended.drain(..) {
+            self.n_events += 1;
+            let happening = self.finish(place as u32);
+            self.ready.push_back(happening);
+        }
+        self.ended = ended;
+    }
+
+    /// A job has moved all its bytes.
+    fn finish(&mut self, place: u32) -> Happening {
+        let job = self.places[place as usize].job;
+        self.places[place as usize].phase = Phase::Over;
+        self.stations[job.server as usize].n_bytes += job.bytes;
+        self.vacate(place);
+        self.start_next(job.server);
+        Happening::Done { tag: job.tag }
+    }
+
+    fn happen(&mut self, event: Event) -> Option<Happening> {
+        match event {
+            Event::Timer(tag) => return Some(Happening::Timer { tag }),
+            Event::Arrive(id) if self.phase(id).is_some() => self.arrive(id, Request::default()),
+            Event::Move(id) if self.phase(id).is_some() => self.begin_flow(id),
+            Event::Done(id) if self.phase(id).is_some() => return Some(self.finish(id.place)),
+            Event::Arrive(_) | Event::Move(_) | Event::Done(_) => {}
+            Event::Speed(server) => self.change_speed(server),
+            Event::Down(server) => {
+                self.go_down(server);
+                return Some(Happening::Down { server });
+            }
+            Event::Up(server) => {
+                self.stations[server as usize].is_up = true;
+                return Some(Happening::Up { server });
+            }
+        }
+        None
+    }
+
+    fn change_speed(&mut self, server: u32) {
+        let Some(network) = &mut self.network else { return };
+        let spec = &self.hardware.servers[server as usize];
+        let cap = spec.rate * spec.factor(self.now_ns);
+        for &place in &self.stations[server as usize].running {
+            if let Phase::Flowing(flow) = self.places[place as usize].phase {
+                network.set_cap(self.now_ns, flow, cap);
+            }
+        }
+    }
+
+    fn go_down(&mut self, server: u32) {
+        self.stations[server as usize].is_up = false;
+        for place in self.stations[server as usize].running.clone() {
+            self.leave(place, self.places[place as usize].phase);
+            self.ready.push_back(Happening::Lost { tag: self.places[place as usize].job.tag });
+        }
+        loop {
+            let next = match &mut self.stations[server as usize].waiting {
+                Waiting::Fifo(places) => places.pop_front(),
+                Waiting::Ordered(queue) => queue.pop(self.now_ns).map(|tagged| tagged.id as u32),
+            };
+            let Some(place) = next else { return };
+            let Place { job, phase, .. } = self.places[place as usize];
+            self.places[place as usize].phase = Phase::Over;
+            self.free.push(place);
+            if phase == Phase::Waiting {
+                self.ready.push_back(Happening::Lost { tag: job.tag });
+            }
+        }
+    }
+}
