@@ -11,6 +11,7 @@ import time
 import numpy
 import pandas
 import rustworkx
+import simpy
 from ortools.graph.python import max_flow
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
@@ -90,6 +91,7 @@ class Peers:
     def __init__(self):
         self.batch = None
         self.graph = None
+        self.jobs = None
 
     def load_batch(self, file, copies, servers):
         replicas = numpy.fromfile(file, dtype="<u4").astype(numpy.int32)
@@ -100,6 +102,13 @@ class Peers:
         self.graph = rustworkx.PyGraph(multigraph=True)
         self.graph.add_nodes_from(range(n_left + n_right))
         self.graph.add_edges_from_no_data([(a, n_left + b) for a, b in zip(left, right)])
+
+    def load_jobs(self, servers, service, n_servers, gap):
+        servers, service = (numpy.fromfile(file, dtype="<u4").tolist() for file in (servers, service))
+        self.jobs = (servers, service, n_servers, gap)
+
+    def simpy_queues(self):
+        return timed(lambda: simulate(*self.jobs))
 
     def ortools_flow(self, capacity):
         capacity = numpy.asarray(capacity)  # one for all servers, or one each
@@ -119,6 +128,26 @@ class Peers:
     def pandas_read(self, file):
         # Wall time: the command reports its reading so.
         return timed(lambda: len(pandas.read_csv(file)), clock=time.perf_counter)
+
+
+def simulate(servers, service, n_servers, gap):
+    """A resource for each server, a process for each job, as SimPy's own examples have it."""
+    environment = simpy.Environment()
+    resources = [simpy.Resource(environment) for _ in range(n_servers)]
+
+    def job(server, span):
+        with resources[server].request() as turn:
+            yield turn
+            yield environment.timeout(span)
+
+    def arrivals():
+        for server, span in zip(servers, service):
+            environment.process(job(server, span))
+            yield environment.timeout(gap)
+
+    environment.process(arrivals())
+    environment.run()
+    return environment.now
 
 
 def timed(run, clock=time.process_time):

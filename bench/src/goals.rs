@@ -26,6 +26,8 @@ pub(crate) enum Goal {
     Assign,
     Place,
     Execute,
+    SimPy,
+    SimulatedEvents,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -36,7 +38,7 @@ enum Limit {
 
 use Limit::{AtLeast, AtMost};
 
-const GOALS: [(Goal, &str, Limit); 17] = [
+const GOALS: [(Goal, &str, Limit); 19] = [
     (Goal::OneSolve, "selection with proof, times faster than one OR-tools max-flow", AtLeast(25.0)),
     (Goal::Search, "selection with proof at 1M, times faster than OR-tools' search", AtLeast(300.0)),
     (Goal::Schedule, "select and order, times faster than one OR-tools max-flow", AtLeast(2.0)),
@@ -58,6 +60,8 @@ const GOALS: [(Goal, &str, Limit); 17] = [
     (Goal::Assign, "`opass-single`, times faster than OR-tools max-flow", AtLeast(20.0)),
     (Goal::Place, "`evenkeel place`, times copying the CSV", AtMost(10.0)),
     (Goal::Execute, "the executor, times a plain heap of as many events", AtMost(10.0)),
+    (Goal::SimPy, "the simulator, times faster than SimPy", AtLeast(50.0)),
+    (Goal::SimulatedEvents, "the simulator, million events a second", AtLeast(5.0)),
 ];
 
 /// How a goal stands.

@@ -12,6 +12,7 @@ mod report;
 mod scaling;
 mod schedule;
 mod selection;
+mod simulate;
 mod tasks;
 mod unequal;
 
@@ -87,6 +88,7 @@ fn main() -> Result<ExitCode> {
     policies::run(&race, &mut report)?;
     tasks::run(&race, &mut report)?;
     execute::run(&race, &mut report)?;
+    simulate::run(&race, &mut report)?;
     command::run(&race, &mut report)?;
     ensure!(!report.is_empty(), "no row has one of {:?} in its name", race.args.rows);
     let agreed = report.finish(race.args.quick);

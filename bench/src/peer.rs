@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use evenkeel::model::{Batch, Choice};
+use evenkeel::model::{Batch, Choice, ServerId};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -102,6 +102,27 @@ impl Peer {
             "do": "load_edges", "left": left, "right": right, "n_left": n_left, "n_right": n_right,
         }))?;
         Ok(())
+    }
+
+    /// Hands jobs over: each at its server, for so long, and each arrives `gap_ns` after the one before.
+    pub(crate) fn load_jobs(
+        &self,
+        servers: &[ServerId],
+        service_ns: &[u64],
+        n_servers: u32,
+        gap_ns: u64,
+    ) -> Result<()> {
+        let servers = self.write_u32s("servers", servers.iter().map(|server| server.0))?;
+        let service = self.write_u32s("service", service_ns.iter().map(|&ns| ns as u32))?;
+        self.ask(&json!({
+            "do": "load_jobs", "servers": servers, "service": service, "n_servers": n_servers, "gap": gap_ns,
+        }))?;
+        Ok(())
+    }
+
+    /// When `SimPy` has served all jobs.
+    pub(crate) fn simpy(&self) -> Result<Answer> {
+        self.answer(&json!({ "do": "simpy_queues" }))
     }
 
     /// How many requests OR-tools can serve if no server serves more than `capacity`: one number for all, or one each.

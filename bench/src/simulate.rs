@@ -1,0 +1,77 @@
+//! The simulator against SimPy: requests that arrive one after the other at servers with queues.
+
+use anyhow::{Result, ensure};
+use evenkeel::draw::Seeded;
+use evenkeel::select::random;
+use evenkeel_sim::fabric::Fabric;
+use evenkeel_sim::hardware::{Client, Hardware, Server};
+use evenkeel_sim::requests::{Requests, push};
+
+use crate::Race;
+use crate::batches::{count, uniform};
+use crate::clock::{Contestant, cpu_s, in_turn};
+use crate::goals::Goal;
+use crate::report::{Cell, Report, Table};
+
+/// Servers are busy four fifths of the time.
+const MEAN_SERVICE_NS: u64 = 800_000;
+
+pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
+    let (n_requests, n_servers) = if race.args.quick { (20_000, 100) } else { (1_000_000, 1000) };
+    let name = format!("simulate-{}-fcfs", count(n_requests));
+    if !race.has(&name) {
+        return Ok(());
+    }
+    let gap_ns = 1_000_000 / u64::from(n_servers);
+    let batch = uniform(n_requests, n_servers).generate()?;
+    let choice = random::select(&batch, &mut Seeded::new(1));
+    let n = u64::from(n_requests);
+    let service_ns =
+        (0..n).map(|i| MEAN_SERVICE_NS / 2 + i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % MEAN_SERVICE_NS);
+    let service_ns: Vec<u64> = service_ns.collect();
+    let arrivals_ns = Some((0..n).map(|i| i * gap_ns).collect());
+    let requests = Requests { batch, block_bytes: 1, bytes: Some(service_ns.clone()), arrivals_ns };
+    let hardware = hardware(n_servers);
+    let simulate = || push(&requests, Fabric::new(&hardware, None), &choice);
+    let outcome = simulate();
+    ensure!(outcome.responses_ns.len() == requests.batch.n_requests(), "all are served");
+    race.peer.load_jobs(&choice.servers, &service_ns, n_servers, gap_ns)?;
+    let mut end_ns = 0;
+    let [ours, simpy] = in_turn(
+        race.args.repeat,
+        [
+            Contestant::new(|| Ok(cpu_s(simulate))),
+            Contestant::new(|| race.peer.simpy().map(|answer| answer.keep(&mut end_ns))).at_most(1),
+        ],
+    )?;
+    report.agree(&name, "nanoseconds until all are served", end_ns, outcome.makespan_ns);
+    let (ratio, rate) = (simpy.ratio_to(&ours), outcome.n_events as f64 / ours.min_s() / 1e6);
+    report.measured(Goal::SimPy, &name, ratio);
+    report.measured(Goal::SimulatedEvents, &name, rate);
+    let columns = ["simulate", "events", "ms", "SimPy ms", "× SimPy", "million events a second"];
+    let mut table = Table::new("Simulating queues", &columns);
+    table.row([
+        Cell::text(name),
+        Cell::Count(outcome.n_events),
+        Cell::Time(ours),
+        Cell::Time(simpy),
+        Cell::Ratio(ratio),
+        Cell::Ratio(rate),
+    ]);
+    report.table(table);
+    Ok(())
+}
+
+/// Servers that move a byte a nanosecond, and clients that wait for nothing.
+fn hardware(n_servers: u32) -> Hardware {
+    let server =
+        |host| Server { host, latency_ns: 0, rate: 1.0, slots: 1, speeds: Vec::new(), outages: Vec::new() };
+    Hardware {
+        servers: (0..n_servers).map(server).collect(),
+        clients: (0..256).map(|client| Client { host: n_servers + client, slots: u32::MAX }).collect(),
+        n_hosts: n_servers + 256,
+        nic: None,
+        message_ns: 0,
+        dispatch_ns: 0,
+    }
+}
