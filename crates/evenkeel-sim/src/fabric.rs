@@ -60,6 +60,8 @@ pub enum Happening {
         /// Which one.
         server: u32,
     },
+    /// The next requests arrive.
+    Arrival,
     /// It is the time that the driver has asked for.
     Timer {
         /// What it was for.
@@ -125,6 +127,8 @@ pub struct Fabric<'a> {
     stations: Vec<Station>,
     network: Option<Network>,
     agenda: Agenda<Event>,
+    /// When the next requests arrive. There is always such a time, so it does not go through the agenda.
+    arrival_ns: u64,
     places: Vec<Place>,
     free: Vec<u32>,
     /// What has happened at this instant and was not told yet.
@@ -159,6 +163,7 @@ impl<'a> Fabric<'a> {
             stations: hardware.servers.iter().map(station).collect(),
             network,
             agenda,
+            arrival_ns: u64::MAX,
             places: Vec::new(),
             free: Vec::new(),
             ready: VecDeque::new(),
@@ -222,6 +227,12 @@ impl<'a> Fabric<'a> {
     /// Asks to be told when it is that time.
     pub fn wake(&mut self, at_ns: u64, tag: u64) {
         self.agenda.add(at_ns.max(self.now_ns), Event::Timer(tag));
+    }
+
+    /// Asks to be told when it is that time, instead of the one that was asked for before: [`Happening::Arrival`], before
+    /// all else that happens then.
+    pub fn await_arrival(&mut self, at_ns: u64) {
+        self.arrival_ns = at_ns.max(self.now_ns);
     }
 
     /// Sends a job to its server, where it arrives after some time.
@@ -371,11 +382,14 @@ impl<'a> Fabric<'a> {
             if let Some(happening) = self.ready.pop_front() {
                 return Some((self.now_ns, happening));
             }
-            let flow_ns = self.network.as_mut().and_then(Network::next_end);
-            let event_ns = self.agenda.next_ns();
-            if let Some(flow_ns) =
-                flow_ns.filter(|&flow_ns| event_ns.is_none_or(|event_ns| flow_ns <= event_ns))
-            {
+            let flow_ns = self.network.as_mut().and_then(Network::next_end).unwrap_or(u64::MAX);
+            let event_ns = self.agenda.next_ns().unwrap_or(u64::MAX);
+            if self.arrival_ns < u64::MAX && self.arrival_ns <= event_ns.min(flow_ns) {
+                self.now_ns = std::mem::replace(&mut self.arrival_ns, u64::MAX);
+                self.n_events += 1;
+                return Some((self.now_ns, Happening::Arrival));
+            }
+            if flow_ns < u64::MAX && flow_ns <= event_ns {
                 self.now_ns = flow_ns;
                 self.end_flows();
             } else {

@@ -28,7 +28,7 @@ pub fn centre(
     let mut issued: Vec<u32> = Vec::new();
     while let Some((_, happening)) = run.fabric.next() {
         match happening {
-            Happening::Timer { .. } => {
+            Happening::Arrival => {
                 while let Some(request) = run.next_arrival() {
                     windows.arrived(&requests.batch, request, |request| issued.push(request));
                 }
@@ -47,7 +47,7 @@ pub fn centre(
                 n_running[servers[tag as usize].index()] -= 1;
                 stranded.push(tag as u32);
             }
-            Happening::Up { .. } | Happening::Down { .. } => {}
+            Happening::Up { .. } | Happening::Down { .. } | Happening::Timer { .. } => {}
         }
         stranded.retain(|&request| {
             let Some(server) = run.holder(request) else { return true };

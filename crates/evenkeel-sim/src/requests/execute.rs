@@ -4,12 +4,9 @@ use evenkeel::model::{Schedule, ServerId};
 use evenkeel::run::{Action, BadPlan, Event, Executor, Settings};
 use hashbrown::HashMap;
 
-use super::{ARRIVAL, Centre, Requests, Run, View};
+use super::{Centre, Requests, Run, View};
 use crate::fabric::{Fabric, Happening, Job, JobId};
 use crate::outcome::Outcome;
-
-/// The tag of the timer for the executor; transfers have lower ones.
-const WAKE: u64 = ARRIVAL - 1;
 
 /// The executor carries out a plan; what is not in it is served as it arrives. Each start is a decision of a centre and
 /// a message.
@@ -28,7 +25,7 @@ pub fn execute(
     driver.tell(Event::Wake);
     while let Some((_, happening)) = driver.run.fabric.next() {
         match happening {
-            Happening::Timer { tag: ARRIVAL } => {
+            Happening::Arrival => {
                 while let Some(request) = driver.run.next_arrival() {
                     if !is_planned {
                         driver.tell(Event::Arrived { request });
@@ -79,7 +76,7 @@ impl Driver<'_> {
         self.actions = actions;
         if let Some(at_ns) = self.executor.wake_at().filter(|&at_ns| at_ns < self.woken_ns) {
             self.woken_ns = at_ns;
-            self.run.fabric.wake(at_ns, WAKE);
+            self.run.fabric.wake(at_ns, 0);
         }
     }
 

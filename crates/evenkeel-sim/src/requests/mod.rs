@@ -108,8 +108,6 @@ struct Run<'a> {
     outcome: Outcome,
 }
 
-/// The tag of the timer for the next arrivals; transfers and requests have lower ones.
-const ARRIVAL: u64 = u64::MAX;
 impl<'a> Run<'a> {
     fn new(requests: &'a Requests, fabric: Fabric<'a>) -> Self {
         let mut by_arrival: Vec<u32> = (0..requests.batch.n_requests() as u32).collect();
@@ -124,7 +122,7 @@ impl<'a> Run<'a> {
 
     fn await_arrival(&mut self) {
         if let Some(&next) = self.by_arrival.get(self.n_arrived) {
-            self.fabric.wake(self.requests.arrival_ns(next as usize), ARRIVAL);
+            self.fabric.await_arrival(self.requests.arrival_ns(next as usize));
         }
     }
 

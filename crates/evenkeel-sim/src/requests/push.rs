@@ -15,7 +15,7 @@ pub fn push(requests: &Requests, fabric: Fabric<'_>, choice: &Choice) -> Outcome
     let mut pushing = Pushing { run: Run::new(requests, fabric), servers, stranded: Vec::new() };
     while let Some((_, happening)) = pushing.run.fabric.next() {
         match happening {
-            Happening::Timer { .. } => {
+            Happening::Arrival => {
                 while let Some(request) = pushing.run.next_arrival() {
                     windows.arrived(&requests.batch, request, |request| pushing.send(request));
                 }
@@ -32,7 +32,7 @@ pub fn push(requests: &Requests, fabric: Fabric<'_>, choice: &Choice) -> Outcome
                     pushing.send_elsewhere(request);
                 }
             }
-            Happening::Down { .. } => {}
+            Happening::Down { .. } | Happening::Timer { .. } => {}
         }
     }
     pushing.run.finish()
