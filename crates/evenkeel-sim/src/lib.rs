@@ -15,5 +15,6 @@ pub mod fabric;
 pub mod hardware;
 pub mod network;
 pub mod outcome;
+pub mod papers;
 pub mod requests;
 pub mod units;
