@@ -74,6 +74,8 @@ enum Event {
     Timer(u64),
     /// A job reaches its server.
     Arrive(JobId),
+    /// A server looks for the next jobs, once all of this instant are there to choose from.
+    Choose(u32),
     /// Its latency is over.
     Move(JobId),
     Done(JobId),
@@ -116,6 +118,8 @@ struct Station {
     /// The places of the jobs in its slots.
     running: Vec<u32>,
     is_up: bool,
+    /// Whether it is about to choose.
+    is_choosing: bool,
     n_bytes: u64,
     busy_ns: u64,
 }
@@ -143,8 +147,14 @@ impl<'a> Fabric<'a> {
     /// A cluster in which nothing is under way; each server has such a queue, first come, first served if none.
     pub fn new(hardware: &'a Hardware, queue: Option<&dyn Fn() -> Box<dyn Queue>>) -> Self {
         let waiting = || queue.map_or_else(|| Waiting::Fifo(VecDeque::new()), |new| Waiting::Ordered(new()));
-        let station =
-            |_| Station { waiting: waiting(), running: Vec::new(), is_up: true, n_bytes: 0, busy_ns: 0 };
+        let station = |_| Station {
+            waiting: waiting(),
+            running: Vec::new(),
+            is_up: true,
+            is_choosing: false,
+            n_bytes: 0,
+            busy_ns: 0,
+        };
         let n_hosts = hardware.n_hosts as usize;
         let links = |rate: Rate| vec![rate; n_hosts];
         let network = hardware.nic.map(|nic| Network::new(&links(nic.up), &links(nic.down)));
@@ -239,17 +249,18 @@ impl<'a> Fabric<'a> {
     pub fn submit(&mut self, job: Job, after_ns: u64) -> JobId {
         let id = self.place(job);
         if after_ns == 0 {
-            self.arrive(id, Request::default());
+            self.arrive(id, Request::default(), None);
         } else {
             self.agenda.add(self.now_ns.saturating_add(after_ns), Event::Arrive(id));
         }
         id
     }
 
-    /// The same at once, with what the queue is to know of it.
-    pub fn submit_hinted(&mut self, job: Job, request: Request) -> JobId {
+    /// The same at once, with what the queue is to know of it: the hints, and until when it should have been served if
+    /// a planner has said so.
+    pub fn submit_hinted(&mut self, job: Job, request: Request, due_ns: Option<u128>) -> JobId {
         let id = self.place(job);
-        self.arrive(id, request);
+        self.arrive(id, request, due_ns);
         id
     }
 
@@ -270,7 +281,7 @@ impl<'a> Fabric<'a> {
         let phase = self.phase(id)?;
         let moved = self.leave(id.place, phase);
         if phase == Phase::InService || matches!(phase, Phase::Flowing(_)) {
-            self.start_next(self.places[id.place as usize].job.server);
+            self.look_for_next(self.places[id.place as usize].job.server);
         }
         Some(moved)
     }
@@ -311,7 +322,7 @@ impl<'a> Fabric<'a> {
         self.free.push(place);
     }
 
-    fn arrive(&mut self, id: JobId, request: Request) {
+    fn arrive(&mut self, id: JobId, request: Request, due_ns: Option<u128>) {
         let place = &mut self.places[id.place as usize];
         let Job { tag, server, .. } = place.job;
         let station = &mut self.stations[server as usize];
@@ -325,10 +336,24 @@ impl<'a> Fabric<'a> {
         match &mut station.waiting {
             Waiting::Fifo(places) => places.push_back(id.place),
             Waiting::Ordered(queue) => {
-                queue.push(self.now_ns, Tagged { id: id.place.into(), request, due_ns: None });
+                queue.push(self.now_ns, Tagged { id: id.place.into(), request, due_ns });
             }
         }
-        self.start_next(server);
+        self.look_for_next(server);
+    }
+
+    /// Gives free slots of a server away: to whom is clear if first come is first served, else when nobody more can come
+    /// at this instant.
+    fn look_for_next(&mut self, server: u32) {
+        let station = &mut self.stations[server as usize];
+        match station.waiting {
+            Waiting::Fifo(_) => self.start_next(server),
+            Waiting::Ordered(_) if station.is_choosing => {}
+            Waiting::Ordered(_) => {
+                station.is_choosing = true;
+                self.agenda.add(self.now_ns, Event::Choose(server));
+            }
+        }
     }
 
     /// Gives free slots of a server to those that wait.
@@ -422,14 +447,18 @@ impl<'a> Fabric<'a> {
         self.places[place as usize].phase = Phase::Over;
         self.stations[job.server as usize].n_bytes += job.bytes;
         self.vacate(place);
-        self.start_next(job.server);
+        self.look_for_next(job.server);
         Happening::Done { tag: job.tag }
     }
 
     fn happen(&mut self, event: Event) -> Option<Happening> {
         match event {
             Event::Timer(tag) => return Some(Happening::Timer { tag }),
-            Event::Arrive(id) if self.phase(id).is_some() => self.arrive(id, Request::default()),
+            Event::Arrive(id) if self.phase(id).is_some() => self.arrive(id, Request::default(), None),
+            Event::Choose(server) => {
+                self.stations[server as usize].is_choosing = false;
+                self.start_next(server);
+            }
             Event::Move(id) if self.phase(id).is_some() => self.begin_flow(id),
             Event::Done(id) if self.phase(id).is_some() => return Some(self.finish(id.place)),
             Event::Arrive(_) | Event::Move(_) | Event::Done(_) => {}

@@ -95,6 +95,7 @@ pub struct Hardware {
     pub nic: Option<Nic>,
     /// How long a message without data takes from host to host.
     pub message_ns: u64,
-    /// How long a centre takes for each decision; one after the other.
+    /// How long a centre takes for each decision; one after the other. Where clients and servers agree without a centre,
+    /// each of them takes that long for every message that it gets.
     pub dispatch_ns: u64,
 }

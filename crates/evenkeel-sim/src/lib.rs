@@ -3,7 +3,7 @@
 //! * [`agenda`]: what will happen, in order of time.
 //! * [`hardware`]: what a cluster is made of; [`fabric`]: its servers with queues and slots, and the [`network`] between
 //!   hosts: what happens to jobs, and when.
-//! * Drivers, which put load on a fabric by the policies of the core: [`requests`].
+//! * Drivers, which put load on a fabric by the policies of the core: [`requests`], [`collective`].
 //! * [`outcome`]: what came of it.
 //!
 //! Time is whole nanoseconds. The same scenario and seed give the same outcome on every machine and number of threads:
@@ -11,6 +11,7 @@
 
 pub mod agenda;
 pub mod chance;
+pub mod collective;
 pub mod fabric;
 pub mod hardware;
 pub mod network;

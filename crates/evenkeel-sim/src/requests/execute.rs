@@ -19,55 +19,65 @@ pub fn execute(
 ) -> Result<Outcome, BadPlan> {
     let executor = Executor::new(&requests.batch, &view.cluster, plan, settings, 0)?;
     let run = Run::new(requests, fabric);
-    let (jobs, actions) = (HashMap::new(), Vec::new());
-    let mut driver = Driver { run, executor, jobs, woken_ns: u64::MAX, centre: Centre::default(), actions };
-    let is_planned = !plan.transfers.is_empty();
+    let mut driver = Driver::new(run, executor, 1);
     driver.tell(Event::Wake);
-    while let Some((_, happening)) = driver.run.fabric.next() {
-        match happening {
-            Happening::Arrival => {
-                while let Some(request) = driver.run.next_arrival() {
-                    if !is_planned {
-                        driver.tell(Event::Arrived { request });
-                    }
-                }
-            }
-            Happening::Timer { .. } => {
-                driver.woken_ns = u64::MAX;
-                driver.tell(Event::Wake);
-            }
-            Happening::Done { tag } => {
-                if let Some((_, job)) = driver.jobs.remove(&tag) {
-                    driver.run.count(job);
-                    driver.tell(Event::Done { transfer: tag });
-                }
-            }
-            Happening::Lost { tag } => {
-                if driver.jobs.remove(&tag).is_some() {
-                    driver.tell(Event::Failed { transfer: tag });
-                }
-            }
-            Happening::Down { server } => driver.tell(Event::ServerDown { server: ServerId(server) }),
-            Happening::Up { server } => driver.tell(Event::ServerUp { server: ServerId(server) }),
-        }
-    }
-    driver.run.outcome.n_replans = driver.executor.n_replans().into();
-    Ok(driver.run.finish())
+    Ok(driver.carry_out(!plan.transfers.is_empty()))
 }
 
 /// An executor in the fabric.
-struct Driver<'a> {
+pub(super) struct Driver<'a> {
     run: Run<'a>,
     executor: Executor<'a>,
     jobs: HashMap<u64, (JobId, Job)>,
     /// When it will be woken.
     woken_ns: u64,
-    centre: Centre,
+    /// The one centre; or, without, each server by itself.
+    centres: Vec<Centre>,
     actions: Vec<Action>,
 }
 
-impl Driver<'_> {
-    fn tell(&mut self, event: Event) {
+impl<'a> Driver<'a> {
+    /// With so many who send the starts: one, or each server.
+    pub(super) fn new(run: Run<'a>, executor: Executor<'a>, n_centres: usize) -> Self {
+        let (centres, jobs) = (vec![Centre::default(); n_centres], HashMap::new());
+        Self { run, executor, jobs, woken_ns: u64::MAX, centres, actions: Vec::new() }
+    }
+
+    /// Until all is over. What is planned need not arrive.
+    pub(super) fn carry_out(mut self, is_planned: bool) -> Outcome {
+        while let Some((_, happening)) = self.run.fabric.next() {
+            match happening {
+                Happening::Arrival => {
+                    while let Some(request) = self.run.next_arrival() {
+                        if !is_planned {
+                            self.tell(Event::Arrived { request });
+                        }
+                    }
+                }
+                Happening::Timer { .. } => {
+                    self.woken_ns = u64::MAX;
+                    self.tell(Event::Wake);
+                }
+                Happening::Done { tag } => {
+                    if let Some((_, job)) = self.jobs.remove(&tag) {
+                        self.run.count(job);
+                        self.tell(Event::Done { transfer: tag });
+                    }
+                }
+                Happening::Lost { tag } => {
+                    if self.jobs.remove(&tag).is_some() {
+                        self.tell(Event::Failed { transfer: tag });
+                    }
+                }
+                Happening::Down { server } => self.tell(Event::ServerDown { server: ServerId(server) }),
+                Happening::Up { server } => self.tell(Event::ServerUp { server: ServerId(server) }),
+            }
+        }
+        self.run.outcome.n_replans = self.executor.n_replans().into();
+        self.run.finish()
+    }
+
+    pub(super) fn tell(&mut self, event: Event) {
         let now_ns = self.run.fabric.now_ns();
         // What does not fit is late news, and changes nothing.
         let _ = self.executor.on_event(now_ns, event, &mut self.actions);
@@ -91,7 +101,9 @@ impl Driver<'_> {
                 let bytes = scale(offset.nanos() + blocks.nanos()) - scale(offset.nanos());
                 let job = self.run.job(transfer, server, client, bytes);
                 self.run.outcome.hedged_bytes += if is_hedge { bytes } else { 0 };
-                let id = self.centre.dispatch(&mut self.run, job);
+                // There are one, or as many as servers.
+                let centre = server.index() % self.centres.len();
+                let id = self.centres[centre].dispatch(&mut self.run, job);
                 self.jobs.insert(transfer, (id, job));
             }
             Action::Withdraw { transfer } => {

@@ -4,8 +4,10 @@
 //!   there they wait in queues. What clients of most systems do.
 //! * [`execute`]: the [`Executor`](evenkeel::run::Executor) says what starts where and when; nothing waits at servers. It may have a plan, or pick
 //!   servers as requests arrive.
+//! * [`bid`]: clients and servers agree by messages, and the executor carries out what they have agreed on (paper 000).
 //! * [`centre`]: a scheduler chooses again at every arrival for what has not started (paper 001).
 
+mod bid;
 mod centre;
 mod execute;
 mod push;
@@ -19,6 +21,7 @@ use crate::fabric::{Fabric, Job, JobId};
 use crate::hardware::{Client, Hardware, Server};
 use crate::outcome::Outcome;
 
+pub use bid::{bid, rules};
 pub use centre::centre;
 pub use execute::execute;
 pub use push::push;
@@ -218,7 +221,7 @@ impl Windows {
 }
 
 /// Who decides alone, one thing after the other.
-#[derive(Default)]
+#[derive(Clone, Copy, Default)]
 struct Centre {
     free_ns: u64,
 }

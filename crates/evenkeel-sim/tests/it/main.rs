@@ -1,3 +1,5 @@
 //! Tests of the simulator.
 
+mod bid;
+mod collective;
 mod queueing;

@@ -88,7 +88,7 @@ fn two_slots() {
     }
 }
 
-fn workload(n_requests: u32, n_clients: u32, n_servers: u32, law: Law, sizes: Sizes) -> Batch {
+pub(crate) fn workload(n_requests: u32, n_clients: u32, n_servers: u32, law: Law, sizes: Sizes) -> Batch {
     let clients = Clients::Drawn;
     let workload =
         Workload { n_requests, n_clients, n_servers, copies: 3.min(n_servers), law, sizes, clients, seed: 3 };

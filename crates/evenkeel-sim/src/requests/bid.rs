@@ -1,0 +1,218 @@
+//! Clients and servers agree on replicas and order by messages, and pay for them (paper 000).
+//!
+//! The machines are those of [`evenkeel::bid`]. Every bid and every answer is on its way for
+//! [`message_ns`](crate::hardware::Hardware::message_ns); whoever gets it takes
+//! [`dispatch_ns`](crate::hardware::Hardware::dispatch_ns) to handle it, one after the other. Rounds are in step, as the
+//! paper's are: a server decides when it has handled all bids that are on their way to it, and the next bids are made
+//! when the last answer is handled. That is what perfect time-outs would give; that rounds are in step, and that bidding is
+//! over, costs no message. What is agreed on does so not depend on how long messages take.
+//!
+//! Transfers begin when the bidding is over. A cluster that begins with the first rounds while later ones are bid for would
+//! hide some of the bidding; how much it costs is what this is to show. From then on each server handles the starts of its
+//! transfers by itself, and no centre is in the way.
+
+use evenkeel::bid::client::{self, Client};
+use evenkeel::bid::server::{self, Server};
+use evenkeel::bid::{Rules, ToClient, ToServer, rounds};
+use evenkeel::model::{ClientId, Grant, ServerId};
+use evenkeel::order::rounds::Rounds;
+use evenkeel::policy::{Ask, Policy};
+use evenkeel::run::{BadPlan, Event, Executor, Settings};
+
+use super::execute::Driver;
+use super::{Requests, Run, View};
+use crate::agenda::Agenda;
+use crate::fabric::{Fabric, Happening};
+use crate::outcome::Outcome;
+
+/// The tag of the timer for the end of the bidding; nothing else of the driver's is under way then but arrivals.
+const OVER: u64 = 0;
+
+/// The rules by which a policy bids, if it does.
+pub fn rules(policy: &Policy, ask: &Ask) -> Option<Rules> {
+    let Ask { ties, seed, passes, bids, .. } = *ask;
+    Some(match policy.name {
+        "hdlwf" => Rules::hdlwf(ties, seed),
+        "hdlwf-rebid" => Rules::rebid(passes, ties, seed),
+        "hdlwf-multi" => Rules::several_bids(bids, ties, seed),
+        "random-bid" => Rules::random_bid(seed),
+        "hdf-dist" => Rules::hdf_dist(seed),
+        "mpasses" => Rules::mpasses(passes, seed),
+        _ => return None,
+    })
+}
+
+/// All bid once the last request has arrived; then the executor carries out what was granted, in the order of the rounds.
+/// A server that is down bids nevertheless; the executor finds out.
+pub fn bid(
+    requests: &Requests,
+    fabric: Fabric<'_>,
+    view: &View,
+    rules: Rules,
+    settings: Settings,
+) -> Result<Outcome, BadPlan> {
+    let last_arrival_ns = requests.arrivals_ns.iter().flatten().copied().max();
+    let game = Game::new(requests, &fabric, view, rules, last_arrival_ns.unwrap_or(0));
+    let (grants, n_messages, over_ns) = game.play();
+    let Rounds { schedule, n_rounds, .. } = Rounds::new(&requests.batch, &view.cluster, &grants);
+
+    let mut run = Run::new(requests, fabric);
+    (run.outcome.n_messages, run.outcome.n_rounds) = (n_messages, n_rounds.into());
+    run.fabric.wake(over_ns, OVER);
+    loop {
+        match run.fabric.next() {
+            Some((_, Happening::Timer { tag: OVER })) => break,
+            Some(_) => {}
+            None => return Ok(run.finish()),
+        }
+    }
+    let n_servers = run.fabric.hardware().servers.len();
+    let down: Vec<u32> = (0..n_servers as u32).filter(|&server| !run.fabric.is_up(server)).collect();
+    let executor = Executor::new(&requests.batch, &view.cluster, &schedule, settings, run.fabric.now_ns())?;
+    let mut driver = Driver::new(run, executor, n_servers);
+    for server in down {
+        driver.tell(Event::ServerDown { server: ServerId(server) });
+    }
+    driver.tell(Event::Wake);
+    Ok(driver.carry_out(true))
+}
+
+/// What is under way between clients and servers.
+enum Message {
+    Bid(ServerId, ToServer),
+    /// A server has handled all bids for it.
+    Close(ServerId),
+    Answer(ClientId, ToClient),
+}
+
+/// A client or a server as others find it.
+#[derive(Clone, Copy, Default)]
+struct Desk {
+    free_ns: u64,
+    n_coming: u32,
+}
+
+impl Desk {
+    /// When a message that has arrived now is handled.
+    fn handle(&mut self, now_ns: u64, handling_ns: u64) -> u64 {
+        self.free_ns = self.free_ns.max(now_ns).saturating_add(handling_ns);
+        self.free_ns
+    }
+}
+
+struct Game {
+    rules: Rules,
+    clients: Vec<(Client, Desk)>,
+    servers: Vec<(Server, Desk)>,
+    agenda: Agenda<Message>,
+    message_ns: u64,
+    handling_ns: u64,
+    now_ns: u64,
+    n_messages: u64,
+    to_servers: Vec<(ServerId, ToServer)>,
+    to_clients: Vec<(ClientId, ToClient)>,
+}
+
+impl Game {
+    fn new(requests: &Requests, fabric: &Fabric<'_>, view: &View, rules: Rules, now_ns: u64) -> Self {
+        let (batch, hardware) = (&requests.batch, fabric.hardware());
+        let clients = rounds::clients(batch, &view.cluster, rules).into_iter();
+        let servers = rounds::servers(batch, &view.cluster, rules).into_iter();
+        Self {
+            rules,
+            clients: clients.map(|client| (client, Desk::default())).collect(),
+            servers: servers.map(|server| (server, Desk::default())).collect(),
+            agenda: Agenda::default(),
+            message_ns: hardware.message_ns,
+            handling_ns: hardware.dispatch_ns,
+            now_ns,
+            n_messages: 0,
+            to_servers: Vec::new(),
+            to_clients: Vec::new(),
+        }
+    }
+
+    /// Until every request is granted: the grants, how many messages there were, and when it is over.
+    fn play(mut self) -> (Vec<Grant>, u64, u64) {
+        let mut grants = Vec::new();
+        let mut active: Vec<u32> = (0..self.clients.len() as u32).collect();
+        for round in 0.. {
+            active.retain(|&client| !self.clients[client as usize].0.is_done());
+            if active.is_empty() {
+                break;
+            }
+            for pass in 0..self.rules.passes.max(1) {
+                let asked = self.begin(round, &active);
+                if asked.is_empty() && pass == 0 {
+                    // Messages that take until the end of all times were never answered.
+                    return (grants, self.n_messages, u64::MAX);
+                }
+                if asked.is_empty() {
+                    break;
+                }
+                let n_before: Vec<usize> = asked.iter().map(|&server| self.granted(server).len()).collect();
+                self.exchange(round);
+                for (&server, n_before) in asked.iter().zip(n_before) {
+                    let granted = &self.granted(server)[n_before..];
+                    grants.extend(granted.iter().map(|&(round, part)| Grant { round, part }));
+                }
+            }
+        }
+        (grants, self.n_messages, self.now_ns)
+    }
+
+    fn granted(&self, server: ServerId) -> &[(u32, evenkeel::model::Part)] {
+        self.servers[server.index()].0.granted()
+    }
+
+    /// All clients bid. Gives the servers that are asked, in their order.
+    fn begin(&mut self, round: u32, active: &[u32]) -> Vec<ServerId> {
+        for &client in active {
+            // Nothing is lost, so nothing is astray, here and below.
+            let event = client::Event::Begin { round };
+            let _ = self.clients[client as usize].0.on_event(event, &mut self.to_servers);
+        }
+        let mut asked: Vec<ServerId> = self.to_servers.iter().map(|&(server, _)| server).collect();
+        asked.sort_unstable();
+        asked.dedup();
+        for (server, bid) in self.to_servers.drain(..) {
+            self.n_messages += 1;
+            self.servers[server.index()].1.n_coming += 1;
+            self.agenda.add(self.now_ns.saturating_add(self.message_ns), Message::Bid(server, bid));
+        }
+        asked
+    }
+
+    /// Bids and answers reach their ends; it is then as late as the last is handled.
+    fn exchange(&mut self, round: u32) {
+        while let Some((now_ns, message)) = self.agenda.pop() {
+            match message {
+                Message::Bid(server, bid) => {
+                    let (machine, desk) = &mut self.servers[server.index()];
+                    let _ = machine.on_event(server::Event::Received(bid), &mut self.to_clients);
+                    let handled_ns = desk.handle(now_ns, self.handling_ns);
+                    desk.n_coming -= 1;
+                    if desk.n_coming == 0 {
+                        self.agenda.add(handled_ns, Message::Close(server));
+                    }
+                }
+                Message::Close(server) => {
+                    let (machine, _) = &mut self.servers[server.index()];
+                    let _ = machine.on_event(server::Event::Close { round }, &mut self.to_clients);
+                    for (client, answer) in self.to_clients.drain(..) {
+                        self.n_messages += 1;
+                        self.agenda
+                            .add(now_ns.saturating_add(self.message_ns), Message::Answer(client, answer));
+                    }
+                }
+                Message::Answer(client, answer) => {
+                    let (machine, desk) = &mut self.clients[client.index()];
+                    let _ = machine.on_event(client::Event::Received(answer), &mut self.to_servers);
+                    self.now_ns = self.now_ns.max(desk.handle(now_ns, self.handling_ns));
+                }
+            }
+        }
+        // Who is done says so; where rounds are in step all see it anyway.
+        self.to_servers.clear();
+    }
+}
