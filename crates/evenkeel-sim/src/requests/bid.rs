@@ -4,8 +4,8 @@
 //! [`message_ns`](crate::hardware::Hardware::message_ns); whoever gets it takes
 //! [`dispatch_ns`](crate::hardware::Hardware::dispatch_ns) to handle it, one after the other. Rounds are in step, as the
 //! paper's are: a server decides when it has handled all bids that are on their way to it, and the next bids are made
-//! when the last answer is handled. That is what perfect time-outs would give; that rounds are in step, and that bidding is
-//! over, costs no message. What is agreed on does so not depend on how long messages take.
+//! when the last answer is handled. That is what perfect time-outs would give; to be in step, and to know
+//! that all is granted, costs no message. So what is agreed on does not depend on how long messages take.
 //!
 //! Transfers begin when the bidding is over. A cluster that begins with the first rounds while later ones are bid for would
 //! hide some of the bidding; how much it costs is what this is to show. From then on each server handles the starts of its
@@ -14,7 +14,7 @@
 use evenkeel::bid::client::{self, Client};
 use evenkeel::bid::server::{self, Server};
 use evenkeel::bid::{Rules, ToClient, ToServer, rounds};
-use evenkeel::model::{ClientId, Grant, ServerId};
+use evenkeel::model::{ClientId, Grant, Part, ServerId};
 use evenkeel::order::rounds::Rounds;
 use evenkeel::policy::{Ask, Policy};
 use evenkeel::run::{BadPlan, Event, Executor, Settings};
@@ -161,7 +161,7 @@ impl Game {
         (grants, self.n_messages, self.now_ns)
     }
 
-    fn granted(&self, server: ServerId) -> &[(u32, evenkeel::model::Part)] {
+    fn granted(&self, server: ServerId) -> &[(u32, Part)] {
         self.servers[server.index()].0.granted()
     }
 

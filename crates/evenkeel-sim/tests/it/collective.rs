@@ -2,6 +2,7 @@
 
 use evenkeel::model::ServerId;
 use evenkeel::policy::{self, Policy, queues};
+use evenkeel::queue::formulas::Even;
 use evenkeel::queue::{AppId, Collective, Discipline, Model, Options, Request};
 use evenkeel_sim::collective::{CollectiveError, CollectiveIo, Part, Reads, read};
 use evenkeel_sim::fabric::Fabric;
@@ -84,19 +85,25 @@ proptest! {
         }
     }
 
-    /// Whatever the stripes are, each byte is read once, and a request is on as many servers as its stripes.
+    /// Whatever the stripes are, each byte is read once, from the server that has it.
     #[test]
     fn stripes_add_up(bytes in 1..200_u64, stripe in 1..60_u64, requests in 1..4_u32, n_servers in 1..5_u32) {
-        let (bytes, stripe) = (Bytes(bytes), Some(Bytes(stripe)));
-        let io = CollectiveIo { apps: 2, processes: 4, aggregators: 3, bytes, stripe, requests, ..CollectiveIo::default() };
+        let io = CollectiveIo {
+            apps: 2,
+            processes: 4,
+            aggregators: 3,
+            bytes: Bytes(bytes),
+            stripe: Some(Bytes(stripe)),
+            requests,
+            ..CollectiveIo::default()
+        };
         let hardware = hardware(n_servers, 2);
         let outcome = io.run(&hardware, find("sio").0, 1, false).expect("valid");
-        prop_assert_eq!(outcome.bytes_of_servers.iter().sum::<u64>(), bytes.0 * u64::from(6 * requests));
-        prop_assert_eq!(outcome.local_bytes + outcome.remote_bytes, bytes.0 * u64::from(6 * requests));
-        // A server of the file at a time, byte by byte.
+        prop_assert_eq!(outcome.local_bytes + outcome.remote_bytes, bytes * u64::from(6 * requests));
+        // Byte by byte, for both applications.
         let mut of_servers = vec![0; n_servers as usize];
-        for byte in 0..bytes.0 * u64::from(3 * requests) {
-            of_servers[(byte / stripe.map_or(1, |stripe| stripe.0)) as usize % n_servers as usize] += 2;
+        for byte in 0..bytes * u64::from(3 * requests) {
+            of_servers[(byte / stripe) as usize % n_servers as usize] += 2;
         }
         prop_assert_eq!(outcome.bytes_of_servers, of_servers);
     }
@@ -154,6 +161,20 @@ fn applications_begin_one_after_the_other() {
     let run = |seed| spread.run(&testbed(), find("hio").0, seed, true).expect("valid");
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
+}
+
+/// Paper 002 §IV, equal applications with an aggregator for each server: formula (5) to the nanosecond, formula (4) on
+/// average.
+#[test]
+fn formulas_4_and_5() {
+    let all = CollectiveIo { partners: Some([50, 50]), barrier: true, ..CollectiveIo::default() };
+    let mean = |name, seed| all.run(&testbed(), find(name).0, seed, false).expect("valid").mean_response_ns();
+    // 16 MB at 100 MB/s; a fiftieth at 1.25 GB/s to other nodes.
+    let (read_ns, shuffle_ns, message_ns) = (165e6, 256_000.0 + 50_000.0, 50_000.0);
+    let formula = Even::new(6, 6, read_ns, shuffle_ns).expect("valid");
+    assert_eq!(mean("sio", 1) as u64, (formula.sio() + message_ns) as u64);
+    let nio = (0..300).map(|seed| mean("nio", seed)).sum::<f64>() / 300.0;
+    assert!((nio / (formula.nio() + message_ns) - 1.0).abs() < 0.005, "{nio} {}", formula.nio());
 }
 
 /// Paper 002 §IV: one application after the other is better than whatever comes on average; and due dates are never later.

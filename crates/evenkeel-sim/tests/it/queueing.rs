@@ -110,7 +110,7 @@ fn unit_times_are_slots() {
         let settings = Settings { block_ns: view.block_ns, ..Settings::default() };
         let outcome =
             execute(&requests, Fabric::new(&hardware, None), &view, &plan, settings).expect("a good plan");
-        assert_eq!(outcome.makespan_ns as f64, plan.length.to_f64() * MILLISECOND as f64);
+        assert_eq!(outcome.makespan_ns, (plan.length.to_f64() * MILLISECOND as f64) as u64);
         assert_eq!(outcome.makespan_ns, view.bound_ns(&requests));
         assert_eq!((outcome.n_failed, outcome.n_replans), (0, 0));
     }
