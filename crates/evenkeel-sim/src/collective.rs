@@ -319,16 +319,13 @@ pub struct Part {
     pub arrival_ns: u64,
 }
 
-/// The tag of the timer for the next requests; shuffles have the number of their aggregator.
-const ARRIVAL: u64 = u64::MAX;
-
 /// Reads and shuffles on a fabric, whose queues are those of the policy. Gives when each application was done, if it was,
 /// and the outcome, with a response for each application. What a server loses is sent again when it is back.
 pub fn read(reads: &Reads, fabric: Fabric<'_>, model: Model) -> (Vec<Option<u64>>, Outcome) {
     let mut reading = Reading::new(reads, fabric, model);
     while let Some((_, happening)) = reading.fabric.next() {
         match happening {
-            Happening::Timer { tag: ARRIVAL } => reading.send_next(),
+            Happening::Arrival => reading.send_next(),
             Happening::Timer { tag } => reading.shuffled(tag as u32),
             Happening::Done { tag } => reading.has_read(tag as usize),
             Happening::Lost { tag } => reading.lost.push(tag as u32),
@@ -411,7 +408,7 @@ impl<'a> Reading<'a> {
     fn await_next(&mut self) {
         if let Some(part) = self.reads.parts.get(self.n_sent) {
             let message_ns = self.fabric.hardware().message_ns;
-            self.fabric.wake(part.arrival_ns.saturating_add(message_ns), ARRIVAL);
+            self.fabric.await_arrival(part.arrival_ns.saturating_add(message_ns));
         }
     }
 

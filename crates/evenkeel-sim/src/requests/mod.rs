@@ -168,7 +168,7 @@ impl<'a> Run<'a> {
     fn deliver(&mut self, request: u32) {
         let now_ns = self.fabric.now_ns();
         self.outcome.makespan_ns = now_ns;
-        self.outcome.responses_ns.push(now_ns - self.requests.arrival_ns(request as usize));
+        self.outcome.responses_ns.push(now_ns.saturating_sub(self.requests.arrival_ns(request as usize)));
     }
 
     fn finish(mut self) -> Outcome {
