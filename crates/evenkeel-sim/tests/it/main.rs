@@ -2,4 +2,5 @@
 
 mod bid;
 mod collective;
+mod network;
 mod queueing;
