@@ -1,10 +1,12 @@
-//! The simulator against SimPy: requests that arrive one after the other at servers with queues.
+//! The simulator: requests that arrive one after the other at servers with queues, against `SimPy`; and flows that share
+//! the network cards of hosts.
 
 use anyhow::{Result, ensure};
 use evenkeel::draw::Seeded;
 use evenkeel::select::random;
+use evenkeel::workload::Workload;
 use evenkeel_sim::fabric::Fabric;
-use evenkeel_sim::hardware::{Client, Hardware, Server};
+use evenkeel_sim::hardware::{Client, Hardware, Nic, Server};
 use evenkeel_sim::requests::{Requests, push};
 
 use crate::Race;
@@ -17,6 +19,11 @@ use crate::report::{Cell, Report, Table};
 const MEAN_SERVICE_NS: u64 = 800_000;
 
 pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
+    queues(race, report)?;
+    flows(race, report)
+}
+
+fn queues(race: &Race, report: &mut Report) -> Result<()> {
     let (n_requests, n_servers) = if race.args.quick { (20_000, 100) } else { (1_000_000, 1000) };
     let name = format!("simulate-{}-fcfs", count(n_requests));
     if !race.has(&name) {
@@ -26,8 +33,7 @@ pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
     let batch = uniform(n_requests, n_servers).generate()?;
     let choice = random::select(&batch, &mut Seeded::new(1));
     let n = u64::from(n_requests);
-    let service_ns =
-        (0..n).map(|i| MEAN_SERVICE_NS / 2 + i.wrapping_mul(0x9E37_79B9_7F4A_7C15) % MEAN_SERVICE_NS);
+    let service_ns = (0..n).map(|i| MEAN_SERVICE_NS / 2 + mixed(i) % MEAN_SERVICE_NS);
     let service_ns: Vec<u64> = service_ns.collect();
     let arrivals_ns = Some((0..n).map(|i| i * gap_ns).collect());
     let requests = Requests { batch, block_bytes: 1, bytes: Some(service_ns.clone()), arrivals_ns };
@@ -62,6 +68,32 @@ pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
+/// Every host sends and receives, four flows each, and the cards are the limit: each start and each end of a flow
+/// changes the rates of others.
+fn flows(race: &Race, report: &mut Report) -> Result<()> {
+    let (n_requests, n_hosts) = if race.args.quick { (5_000, 100) } else { (200_000, 1000) };
+    let name = format!("simulate-{}-flows", count(n_hosts));
+    if !race.has(&name) {
+        return Ok(());
+    }
+    let batch = Workload { n_clients: n_hosts, ..uniform(n_requests, n_hosts) }.generate()?;
+    let choice = random::select(&batch, &mut Seeded::new(1));
+    let bytes = (0..u64::from(n_requests)).map(|i| 1_000_000 + mixed(i) % 1_000_000);
+    let requests = Requests { batch, block_bytes: 1, bytes: Some(bytes.collect()), arrivals_ns: None };
+    let mut hardware = Hardware { nic: Some(Nic { up: 1.0, down: 1.0 }), ..hardware(n_hosts) };
+    hardware.servers.iter_mut().for_each(|server| server.slots = 8);
+    hardware.clients = (0..n_hosts).map(|host| Client { host, slots: 4 }).collect();
+    let simulate = || push(&requests, Fabric::new(&hardware, None), &choice);
+    ensure!(simulate().n_failed == 0, "all are served");
+    let [ours] = in_turn(race.args.repeat.min(3), [Contestant::new(|| Ok(cpu_s(simulate)))])?;
+    let rate = 2.0 * f64::from(n_requests) / ours.min_s();
+    report.measured(Goal::FlowChanges, &name, rate);
+    let mut table = Table::new("Simulating shared networks", &["simulate", "ms", "flow changes a second"]);
+    table.row([Cell::text(name), Cell::Time(ours), Cell::Count(rate as u64)]);
+    report.table(table);
+    Ok(())
+}
+
 /// Servers that move a byte a nanosecond, and clients that wait for nothing.
 fn hardware(n_servers: u32) -> Hardware {
     let server =
@@ -74,4 +106,9 @@ fn hardware(n_servers: u32) -> Hardware {
         message_ns: 0,
         dispatch_ns: 0,
     }
+}
+
+/// Numbers that look drawn.
+fn mixed(i: u64) -> u64 {
+    i.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

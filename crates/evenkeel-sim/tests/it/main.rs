@@ -2,5 +2,6 @@
 
 mod bid;
 mod collective;
+mod fabric;
 mod network;
 mod queueing;
