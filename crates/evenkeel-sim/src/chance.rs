@@ -47,3 +47,43 @@ pub fn sample(n: u32, n_drawn: u32, draw: &mut dyn Draw) -> Vec<u32> {
     }
     drawn
 }
+
+/// The same in the order in which they are drawn; quick if they are few.
+pub fn sample_in_turn(n: u32, n_drawn: u32, draw: &mut dyn Draw) -> Vec<u32> {
+    let mut drawn = Vec::with_capacity(n_drawn.min(n) as usize);
+    let mut taken: Vec<u32> = Vec::with_capacity(drawn.capacity());
+    for n_taken in 0..n_drawn.min(n) {
+        // The how manyth of those that are not taken.
+        let nth = draw.below(n - n_taken);
+        let n_before = (0..).zip(&taken).take_while(|(k, number)| **number <= nth + k).count();
+        let number = nth + n_before as u32;
+        taken.insert(n_before, number);
+        drawn.push(number);
+    }
+    drawn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every ordered pair of five is as likely as another, and all of them are a permutation.
+    #[test]
+    fn samples_are_even() {
+        let mut draw = Seeded::new(1);
+        let mut counts = [[0; 5]; 5];
+        for _ in 0..20_000 {
+            let pair = sample_in_turn(5, 2, &mut draw);
+            counts[pair[0] as usize][pair[1] as usize] += 1;
+        }
+        for (a, row) in counts.iter().enumerate() {
+            for (b, &count) in row.iter().enumerate() {
+                assert!(if a == b { count == 0 } else { (850..1150).contains(&count) }, "{counts:?}");
+            }
+        }
+        let mut all = sample_in_turn(9, 20, &mut draw);
+        assert_ne!(all, (0..9).collect::<Vec<_>>());
+        all.sort_unstable();
+        assert_eq!(all, (0..9).collect::<Vec<_>>());
+    }
+}

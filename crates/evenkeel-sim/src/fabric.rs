@@ -400,6 +400,12 @@ impl<'a> Fabric<'a> {
         self.places[id.place as usize].phase = Phase::Flowing(flow);
     }
 
+    /// Whether nothing will ever happen, unless something is submitted.
+    pub fn is_over(&mut self) -> bool {
+        let next_end = self.network.as_mut().and_then(Network::next_end);
+        self.ready.is_empty() && self.agenda.next_ns().is_none() && next_end.is_none()
+    }
+
     /// The next that concerns the driver, and when; none if nothing will ever happen.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<(u64, Happening)> {

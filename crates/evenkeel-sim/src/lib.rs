@@ -3,7 +3,8 @@
 //! * [`agenda`]: what will happen, in order of time.
 //! * [`hardware`]: what a cluster is made of; [`fabric`]: its servers with queues and slots, and the [`network`] between
 //!   hosts: what happens to jobs, and when.
-//! * Drivers, which put load on a fabric by the policies of the core: [`requests`], [`collective`].
+//! * Drivers, which put load on a fabric by the policies of the core: [`requests`], [`jobs`] that read, compute and write,
+//!   [`tasks`] near their data, [`writes`], [`collective`] I/O; [`refused`]: why they would not.
 //! * [`outcome`]: what came of it.
 //!
 //! Time is whole nanoseconds. The same scenario and seed give the same outcome on every machine and number of threads:
@@ -14,8 +15,12 @@ pub mod chance;
 pub mod collective;
 pub mod fabric;
 pub mod hardware;
+pub mod jobs;
 pub mod network;
 pub mod outcome;
 pub mod papers;
+pub mod refused;
 pub mod requests;
+pub mod tasks;
 pub mod units;
+pub mod writes;

@@ -1,5 +1,7 @@
 //! What came of a run, and of several.
 
+use crate::fabric::{Fabric, Job};
+
 /// Into how many parts a run's time is divided.
 const N_BINS: usize = 64;
 
@@ -112,6 +114,23 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Counts the bytes of a job that is done, by whether they left their host.
+    pub(crate) fn count(&mut self, job: &Job) {
+        let bytes = if job.from == job.to { &mut self.local_bytes } else { &mut self.remote_bytes };
+        *bytes += job.bytes;
+    }
+
+    /// The end of a run of so many things, of which some may not be done: adds what the fabric has counted.
+    pub(crate) fn close(mut self, n_wanted: usize, fabric: Fabric<'_>) -> Self {
+        self.n_failed = (n_wanted - self.responses_ns.len()) as u64;
+        self.responses_ns.sort_unstable();
+        self.n_events = fabric.n_events();
+        self.bytes_of_servers = fabric.bytes_of_servers();
+        self.busy_ns_of_servers = fabric.busy_ns_of_servers();
+        self.timeline = fabric.into_timeline();
+        self
+    }
+
     /// The mean response; not a number if there was none.
     pub fn mean_response_ns(&self) -> f64 {
         let sum: u128 = self.responses_ns.iter().map(|&ns| u128::from(ns)).sum();

@@ -17,63 +17,105 @@ pub fn centre(
     select: impl FnMut(&Batch, &Cluster) -> Choice,
 ) -> Outcome {
     let mut windows = Windows::new(&fabric);
-    let n_servers = fabric.hardware().servers.len();
-    let mut scheduler = Replanned::new(&requests.batch, &view.cluster, take_back, select);
-    let mut run = Run::new(requests, fabric);
-    let mut centre = Centre::default();
-    let mut n_running = vec![0; n_servers];
-    // Where each request was sent; a lost one may go elsewhere than was chosen.
-    let mut servers: Vec<ServerId> = vec![ServerId(0); requests.batch.n_requests()];
-    let mut stranded: Vec<u32> = Vec::new();
-    let mut issued: Vec<u32> = Vec::new();
-    while let Some((_, happening)) = run.fabric.next() {
+    let mut central = Central::new(Run::new(requests, fabric), view, take_back, select);
+    while let Some((_, happening)) = central.run.fabric.next() {
         match happening {
             Happening::Arrival => {
-                while let Some(request) = run.next_arrival() {
-                    windows.arrived(&requests.batch, request, |request| issued.push(request));
+                while let Some(request) = central.run.next_arrival() {
+                    windows.arrived(&requests.batch, request, |request| central.issue(request));
                 }
             }
             Happening::Done { tag } => {
                 let request = tag as u32;
-                let server = servers[request as usize];
-                run.count(run.whole(request, server));
-                run.deliver(request);
-                // Both fit: it was in service.
-                let _ = scheduler.done(request);
-                n_running[server.index()] -= 1;
-                windows.done(&requests.batch, request, |request| issued.push(request));
+                central.done(request);
+                central.run.deliver(request);
+                windows.done(&requests.batch, request, |request| central.issue(request));
             }
-            Happening::Lost { tag } => {
-                n_running[servers[tag as usize].index()] -= 1;
-                stranded.push(tag as u32);
-            }
+            Happening::Lost { tag } => central.lost(tag as u32),
             Happening::Up { .. } | Happening::Down { .. } | Happening::Timer { .. } => {}
         }
-        stranded.retain(|&request| {
-            let Some(server) = run.holder(request) else { return true };
-            servers[request as usize] = server;
-            n_running[server.index()] += 1;
-            let job = run.whole(request, server);
-            centre.dispatch(&mut run, job);
-            false
-        });
-        if !issued.is_empty() {
-            issued.drain(..).for_each(|request| _ = scheduler.arrived(request));
-            scheduler.replan();
-            run.outcome.n_replans += 1;
+        central.schedule();
+    }
+    central.run.finish()
+}
+
+/// Requests under a scheduler in the centre.
+pub(crate) struct Central<'a, F> {
+    pub(crate) run: Run<'a>,
+    scheduler: Replanned<'a, F>,
+    centre: Centre,
+    /// How many requests each server was sent and has not done.
+    n_running: Vec<u32>,
+    /// Where each request was sent; a lost one may go elsewhere than was chosen.
+    servers: Vec<ServerId>,
+    stranded: Vec<u32>,
+    issued: Vec<u32>,
+}
+
+impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
+    pub(crate) fn new(run: Run<'a>, view: &'a View, take_back: TakeBack, select: F) -> Self {
+        let batch = &run.requests.batch;
+        Self {
+            scheduler: Replanned::new(batch, &view.cluster, take_back, select),
+            centre: Centre::default(),
+            n_running: vec![0; run.fabric.hardware().servers.len()],
+            servers: vec![ServerId(0); batch.n_requests()],
+            stranded: Vec::new(),
+            issued: Vec::new(),
+            run,
         }
-        for server in (0..n_servers as u32).map(ServerId) {
-            let slots = run.fabric.hardware().servers[server.index()].slots;
-            while n_running[server.index()] < slots
-                && run.fabric.is_up(server.0)
-                && let Ok(Some(request)) = scheduler.start(server)
+    }
+
+    /// A request waits for the next scheduling point.
+    pub(crate) fn issue(&mut self, request: u32) {
+        self.issued.push(request);
+    }
+
+    /// A request is done, which frees a slot.
+    pub(crate) fn done(&mut self, request: u32) {
+        let server = self.servers[request as usize];
+        let job = self.run.whole(request, server);
+        self.run.outcome.count(&job);
+        self.n_running[server.index()] -= 1;
+        // It fits: it was in service.
+        let _ = self.scheduler.done(request);
+    }
+
+    /// A request is lost, and will be sent elsewhere.
+    pub(crate) fn lost(&mut self, request: u32) {
+        self.n_running[self.servers[request as usize].index()] -= 1;
+        self.stranded.push(request);
+    }
+
+    /// A scheduling point, if anything was issued; then free slots are filled.
+    pub(crate) fn schedule(&mut self) {
+        for request in std::mem::take(&mut self.stranded) {
+            match self.run.holder(request) {
+                Some(server) => self.send(request, server),
+                None => self.stranded.push(request),
+            }
+        }
+        if !self.issued.is_empty() {
+            // Each is issued once.
+            self.issued.drain(..).for_each(|request| _ = self.scheduler.arrived(request));
+            self.scheduler.replan();
+            self.run.outcome.n_replans += 1;
+        }
+        for server in (0..self.n_running.len() as u32).map(ServerId) {
+            let slots = self.run.fabric.hardware().servers[server.index()].slots;
+            while self.n_running[server.index()] < slots
+                && self.run.fabric.is_up(server.0)
+                && let Ok(Some(request)) = self.scheduler.start(server)
             {
-                n_running[server.index()] += 1;
-                servers[request as usize] = server;
-                let job = run.whole(request, server);
-                centre.dispatch(&mut run, job);
+                self.send(request, server);
             }
         }
     }
-    run.finish()
+
+    fn send(&mut self, request: u32, server: ServerId) {
+        self.n_running[server.index()] += 1;
+        self.servers[request as usize] = server;
+        let job = self.run.whole(request, server);
+        self.centre.dispatch(&mut self.run, job);
+    }
 }

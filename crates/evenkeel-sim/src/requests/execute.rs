@@ -60,7 +60,7 @@ impl<'a> Driver<'a> {
                 }
                 Happening::Done { tag } => {
                     if let Some((_, job)) = self.jobs.remove(&tag) {
-                        self.run.count(job);
+                        self.run.outcome.count(&job);
                         self.tell(Event::Done { transfer: tag });
                     }
                 }

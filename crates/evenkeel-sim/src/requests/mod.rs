@@ -22,6 +22,7 @@ use crate::hardware::{Client, Hardware, Server};
 use crate::outcome::Outcome;
 
 pub use bid::{bid, rules};
+pub(crate) use centre::Central;
 pub use centre::centre;
 pub use execute::execute;
 pub use push::push;
@@ -102,25 +103,33 @@ impl View {
 }
 
 /// What all drivers count.
-struct Run<'a> {
+pub(crate) struct Run<'a> {
     requests: &'a Requests,
-    fabric: Fabric<'a>,
+    pub(crate) fabric: Fabric<'a>,
+    /// Which requests go from the client to the server; none if all are read.
+    pub(crate) is_write: Vec<bool>,
     /// Requests by arrival, and how many of them have arrived.
     by_arrival: Vec<u32>,
     n_arrived: usize,
-    outcome: Outcome,
+    pub(crate) outcome: Outcome,
 }
 
 impl<'a> Run<'a> {
     fn new(requests: &'a Requests, fabric: Fabric<'a>) -> Self {
-        let mut by_arrival: Vec<u32> = (0..requests.batch.n_requests() as u32).collect();
+        let mut run = Self::without_arrivals(requests, fabric);
+        run.by_arrival = (0..requests.batch.n_requests() as u32).collect();
         if requests.arrivals_ns.is_some() {
-            by_arrival.sort_by_key(|&request| requests.arrival_ns(request as usize));
+            run.by_arrival.sort_by_key(|&request| requests.arrival_ns(request as usize));
         }
-        let mut run = Self { requests, fabric, by_arrival, n_arrived: 0, outcome: Outcome::default() };
         run.outcome.responses_ns.reserve_exact(run.by_arrival.len());
         run.await_arrival();
         run
+    }
+
+    /// Whoever drives it says when requests arrive.
+    pub(crate) fn without_arrivals(requests: &'a Requests, fabric: Fabric<'a>) -> Self {
+        let (is_write, by_arrival) = (Vec::new(), Vec::new());
+        Self { requests, fabric, is_write, by_arrival, n_arrived: 0, outcome: Outcome::default() }
     }
 
     fn await_arrival(&mut self) {
@@ -147,10 +156,14 @@ impl<'a> Run<'a> {
         Job { tag, server: server.0, from, to, bytes }
     }
 
-    /// All of a request from a server to its client; the tag is the request.
+    /// All of a request between a server and its client; the tag is the request.
     fn whole(&self, request: u32, server: ServerId) -> Job {
         let client = self.requests.batch.client(request as usize);
-        self.job(request.into(), server, client, self.requests.bytes(request as usize))
+        let read = self.job(request.into(), server, client, self.requests.bytes(request as usize));
+        match self.is_write.get(request as usize) {
+            Some(true) => Job { from: read.to, to: read.from, ..read },
+            _ => read,
+        }
     }
 
     /// The first server that is up and holds what a request wants.
@@ -159,31 +172,19 @@ impl<'a> Run<'a> {
         holders.copied().find(|server| self.fabric.is_up(server.0))
     }
 
-    fn count(&mut self, job: Job) {
-        let bytes =
-            if job.from == job.to { &mut self.outcome.local_bytes } else { &mut self.outcome.remote_bytes };
-        *bytes += job.bytes;
-    }
-
     fn deliver(&mut self, request: u32) {
         let now_ns = self.fabric.now_ns();
         self.outcome.makespan_ns = now_ns;
         self.outcome.responses_ns.push(now_ns.saturating_sub(self.requests.arrival_ns(request as usize)));
     }
 
-    fn finish(mut self) -> Outcome {
-        self.outcome.n_failed = (self.by_arrival.len() - self.outcome.responses_ns.len()) as u64;
-        self.outcome.responses_ns.sort_unstable();
-        self.outcome.n_events = self.fabric.n_events();
-        self.outcome.bytes_of_servers = self.fabric.bytes_of_servers();
-        self.outcome.busy_ns_of_servers = self.fabric.busy_ns_of_servers();
-        self.outcome.timeline = self.fabric.into_timeline();
-        self.outcome
+    fn finish(self) -> Outcome {
+        self.outcome.close(self.by_arrival.len(), self.fabric)
     }
 }
 
 /// The requests of each client that wait for a slot of it.
-struct Windows {
+pub(crate) struct Windows {
     clients: Vec<Window>,
 }
 
@@ -194,13 +195,13 @@ struct Window {
 }
 
 impl Windows {
-    fn new(fabric: &Fabric<'_>) -> Self {
+    pub(crate) fn new(fabric: &Fabric<'_>) -> Self {
         let window = |client: &Client| Window { waiting: VecDeque::new(), n_free: client.slots };
         Self { clients: fabric.hardware().clients.iter().map(window).collect() }
     }
 
     /// A request is issued at once if its client has a slot.
-    fn arrived(&mut self, batch: &Batch, request: u32, issue: impl FnOnce(u32)) {
+    pub(crate) fn arrived(&mut self, batch: &Batch, request: u32, issue: impl FnOnce(u32)) {
         let window = &mut self.clients[batch.client(request as usize).index()];
         if window.n_free > 0 {
             window.n_free -= 1;
@@ -211,7 +212,7 @@ impl Windows {
     }
 
     /// A request is done; the next of its client is issued.
-    fn done(&mut self, batch: &Batch, request: u32, issue: impl FnOnce(u32)) {
+    pub(crate) fn done(&mut self, batch: &Batch, request: u32, issue: impl FnOnce(u32)) {
         let window = &mut self.clients[batch.client(request as usize).index()];
         match window.waiting.pop_front() {
             Some(next) => issue(next),
@@ -221,17 +222,52 @@ impl Windows {
 }
 
 /// Who decides alone, one thing after the other.
-#[derive(Clone, Copy, Default)]
-struct Centre {
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Centre {
     free_ns: u64,
 }
 
 impl Centre {
+    /// How long it takes until the next decision is made and has reached another host.
+    pub(crate) fn delay_ns(&mut self, fabric: &Fabric<'_>) -> u64 {
+        let (now_ns, hardware) = (fabric.now_ns(), fabric.hardware());
+        self.free_ns = self.free_ns.max(now_ns).saturating_add(hardware.dispatch_ns);
+        (self.free_ns - now_ns).saturating_add(hardware.message_ns)
+    }
+
     /// Sends a job to its server when its turn has come.
     fn dispatch(&mut self, run: &mut Run<'_>, job: Job) -> JobId {
-        let (now_ns, hardware) = (run.fabric.now_ns(), run.fabric.hardware());
-        self.free_ns = self.free_ns.max(now_ns).saturating_add(hardware.dispatch_ns);
         run.outcome.n_messages += 1;
-        run.fabric.submit(job, (self.free_ns - now_ns).saturating_add(hardware.message_ns))
+        let after_ns = self.delay_ns(&run.fabric);
+        run.fabric.submit(job, after_ns)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel::model::BatchBuilder;
+
+    use super::*;
+
+    /// What is read comes from the server, what is written goes there.
+    #[test]
+    fn directions() {
+        let mut batch = BatchBuilder::new();
+        (0..2).for_each(|_| batch.request("c0", 3, &["s0"]).expect("a good request"));
+        let requests = Requests { batch: batch.finish(), block_bytes: 5, bytes: None, arrivals_ns: None };
+        let (outages, speeds) = (Vec::new(), Vec::new());
+        let hardware = Hardware {
+            servers: vec![Server { host: 7, latency_ns: 0, rate: 1.0, slots: 1, speeds, outages }],
+            clients: vec![Client { host: 4, slots: 1 }],
+            n_hosts: 8,
+            nic: None,
+            message_ns: 0,
+            dispatch_ns: 0,
+        };
+        let mut run = Run::without_arrivals(&requests, Fabric::new(&hardware, None));
+        run.is_write = vec![false, true];
+        let of = |request| run.whole(request, ServerId(0));
+        assert_eq!(of(0), Job { tag: 0, server: 0, from: 7, to: 4, bytes: 15 });
+        assert_eq!(of(1), Job { tag: 1, server: 0, from: 4, to: 7, bytes: 15 });
     }
 }

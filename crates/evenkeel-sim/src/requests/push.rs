@@ -22,7 +22,8 @@ pub fn push(requests: &Requests, fabric: Fabric<'_>, choice: &Choice) -> Outcome
             }
             Happening::Done { tag } => {
                 let request = tag as u32;
-                pushing.run.count(pushing.run.whole(request, pushing.servers[request as usize]));
+                let job = pushing.run.whole(request, pushing.servers[request as usize]);
+                pushing.run.outcome.count(&job);
                 pushing.run.deliver(request);
                 windows.done(&requests.batch, request, |request| pushing.send(request));
             }

@@ -3,5 +3,10 @@
 mod bid;
 mod collective;
 mod fabric;
+mod jobs;
+mod kinds;
 mod network;
 mod queueing;
+mod support;
+mod tasks;
+mod writes;

@@ -1,0 +1,49 @@
+//! Why a workload is not run.
+
+use evenkeel::assign::{Unfit, WorkError};
+use evenkeel::model::ModelError;
+use evenkeel::place::PlaceError;
+use evenkeel::policy::{POLICIES, Policy};
+
+/// Why a workload is not run.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum Refused {
+    #[error("`{policy}` is no answer to {question}; take one of {fitting}")]
+    OtherQuestion { policy: &'static str, question: &'static str, fitting: String },
+    #[error("the cluster has no servers; give it at least one")]
+    NoServers,
+    #[error("the cluster has no clients; give it at least one")]
+    NoClients,
+    #[error(
+        "{copies} copies on different servers cannot be, with {n_servers} servers; ask for 1 to {n_servers}"
+    )]
+    Copies { copies: u32, n_servers: usize },
+    #[error("`{name}` is {given}; {wanted}")]
+    Setting { name: &'static str, given: String, wanted: &'static str },
+    #[error(transparent)]
+    Work(#[from] WorkError),
+    #[error(transparent)]
+    Unfit(#[from] Unfit),
+    #[error(transparent)]
+    Place(#[from] PlaceError),
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
+
+impl Refused {
+    /// A policy that answers another question than those that fit.
+    pub(crate) fn policy(policy: &Policy, question: &'static str, fits: fn(&Policy) -> bool) -> Self {
+        let names: Vec<&str> = POLICIES.iter().filter(|other| fits(other)).map(|other| other.name).collect();
+        Self::OtherQuestion { policy: policy.name, question, fitting: names.join(", ") }
+    }
+
+    /// Refuses copies that cannot all be on different servers, and none at all.
+    pub(crate) fn copies(copies: u32, n_servers: usize) -> Result<(), Self> {
+        match n_servers {
+            0 => Err(Self::NoServers),
+            _ if copies == 0 || copies as usize > n_servers => Err(Self::Copies { copies, n_servers }),
+            _ => Ok(()),
+        }
+    }
+}

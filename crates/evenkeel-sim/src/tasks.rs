@@ -1,0 +1,421 @@
+//! Tasks near their data: processes read the inputs of the tasks that a policy gives them (paper 003).
+//!
+//! Each process does one task after the other, and reads the inputs of a task one after the other, in pieces if asked to;
+//! then it computes. What is on its own host it reads there, without a message. Under `opass-dynamic`, and others if asked to, a
+//! process asks a master for each task, and with the question says that it is done with the one before: a message each way, and a
+//! decision of the master, who is guided by lists. What is lost is read from another replica that is up, or when one is.
+
+use std::collections::VecDeque;
+
+use evenkeel::assign::opass_dynamic::{Action, Event, Guided};
+use evenkeel::assign::{
+    Assignment, ProcessId, Work, WorkBuilder, WorkError, drawn, opass_multi, opass_single,
+};
+use evenkeel::draw::{Draw, Seeded};
+use evenkeel::model::ServerId;
+use evenkeel::policy::{Kind, Policy};
+use serde::Deserialize;
+
+use crate::chance::{exponential, sample_in_turn, sub_seed};
+use crate::fabric::{Fabric, Happening, Job};
+use crate::hardware::Hardware;
+use crate::outcome::Outcome;
+use crate::refused::Refused;
+use crate::requests::Centre;
+use crate::units::{Bytes, Span};
+
+/// The policy under which processes ask for one task after the other.
+const DYNAMIC: &str = "opass-dynamic";
+
+/// What is drawn from the seed.
+const PLACEMENT: u64 = 1;
+const SOURCES: u64 = 2;
+const COMPUTING: u64 = 3;
+
+/// Processes, and tasks whose inputs are chunks that are replicated by lot. As they are by default: paper 003 §5.1.1.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Tasks {
+    /// So many processes, each on the host of a server, in turn; if not given, the clients are the processes, on their
+    /// hosts.
+    pub processes: Option<u32>,
+    /// Tasks for each process, on average.
+    pub tasks_per_process: u32,
+    /// Tasks in all, if that is given instead.
+    pub tasks: Option<u32>,
+    /// The sizes of a task's inputs, each a chunk of its own.
+    pub inputs: Vec<Bytes>,
+    /// Copies of each chunk, on different servers drawn by lot.
+    pub copies: u32,
+    /// A chunk is read in pieces of that size, one after the other; if not given, at once.
+    pub buffer: Option<Bytes>,
+    /// Whether processes ask for one task after the other, guided by the lists of the policy, and are helped when theirs are
+    /// empty. Under `opass-dynamic` they always do.
+    pub dynamic: bool,
+    /// How long a process computes after it has read the inputs of a task.
+    pub compute: Span,
+    /// Whether that is drawn for each task, exponentially with that mean. That is what `opass-dynamic` is for.
+    pub irregular: bool,
+    /// Where inputs are read that are not on the process's host. If not given: drawn for `rank`, else balanced.
+    pub sources: Option<Sources>,
+}
+
+/// From which of its replicas an input is read if none is on the process's host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sources {
+    /// By lot, as HDFS does.
+    Drawn,
+    /// As the policy says, so that no server serves much more than others. Where tasks are given out one by one: from
+    /// the server that was asked for least so far.
+    Balanced,
+}
+
+impl Default for Tasks {
+    fn default() -> Self {
+        Self {
+            processes: None,
+            tasks_per_process: 10,
+            tasks: None,
+            inputs: vec![Bytes(64 << 20)],
+            copies: 3,
+            buffer: None,
+            dynamic: false,
+            compute: Span(0),
+            irregular: false,
+            sources: None,
+        }
+    }
+}
+
+impl Tasks {
+    /// Runs them under a policy that gives tasks to processes. Responses are those of reads, each of a whole chunk.
+    pub fn run(
+        &self,
+        hardware: &Hardware,
+        policy: &Policy,
+        seed: u64,
+        keep_timeline: bool,
+    ) -> Result<Outcome, Refused> {
+        let Kind::Assign(assign) = policy.kind else {
+            let fits = |policy: &Policy| matches!(policy.kind, Kind::Assign(_));
+            return Err(Refused::policy(policy, "which process does which task", fits));
+        };
+        if self.buffer == Some(Bytes(0)) {
+            let wanted = "pieces have at least a byte; leave it out to read chunks at once";
+            return Err(Refused::Setting { name: "buffer", given: "0".to_owned(), wanted });
+        }
+        if self.inputs.is_empty() {
+            let wanted = "name the size of at least one";
+            return Err(Refused::Setting { name: "inputs", given: "empty".to_owned(), wanted });
+        }
+        let work = self.work(hardware, seed)?;
+        let sources = self.sources.unwrap_or(match policy.name {
+            "rank" => Sources::Drawn,
+            _ => Sources::Balanced,
+        });
+        let mut draw = Seeded::new(sub_seed(seed, SOURCES));
+        let Assignment { processes, sources: balanced, .. } = match policy.name {
+            // The lists that guide it, and not what would come of them.
+            DYNAMIC => opass_single::assign(&work).unwrap_or_else(|_| opass_multi::assign(&work)),
+            _ => assign(&work)?,
+        };
+        let supply = if self.dynamic || policy.name == DYNAMIC {
+            // They are of this work.
+            let guided = Guided::new(&work, &processes).map_err(|_| WorkError::NoProcess)?;
+            Supply::Master { guided, centre: Centre::default() }
+        } else {
+            let sources = match sources {
+                Sources::Drawn => drawn(&work, &processes, &mut draw),
+                Sources::Balanced => balanced,
+            };
+            Supply::lists(&work, &processes, sources)
+        };
+        let mut fabric = Fabric::new(hardware, None);
+        if keep_timeline {
+            fabric.keep_timeline();
+        }
+        let reader = |host| Reader { host, ..Reader::default() };
+        let run = Run {
+            work: &work,
+            fabric,
+            supply,
+            sources,
+            draw,
+            buffer: self.buffer.map_or(u64::MAX, |buffer| buffer.0),
+            compute_ns: self.compute_ns(work.n_tasks(), seed),
+            readers: self.hosts(hardware).map(reader).collect(),
+            asked_bytes: vec![0; hardware.servers.len()],
+            stranded: Vec::new(),
+            actions: Vec::new(),
+            outcome: Outcome::default(),
+        };
+        Ok(run.go())
+    }
+
+    /// The tasks with their inputs, placed by lot, and the processes.
+    pub fn work(&self, hardware: &Hardware, seed: u64) -> Result<Work, Refused> {
+        let n_servers = hardware.servers.len();
+        Refused::copies(self.copies, n_servers)?;
+        let homes: Vec<Option<ServerId>> = self.hosts(hardware).map(|host| home(hardware, host)).collect();
+        if homes.is_empty() {
+            return Err(self.processes.map_or(Refused::NoClients, |_| WorkError::NoProcess.into()));
+        }
+        let n_tasks = self.tasks.map_or(homes.len() as u64 * u64::from(self.tasks_per_process), u64::from);
+        let mut draw = Seeded::new(sub_seed(seed, PLACEMENT));
+        let mut work = WorkBuilder::new();
+        for _ in 0..n_tasks {
+            for input in &self.inputs {
+                let replicas = sample_in_turn(n_servers as u32, self.copies, &mut draw);
+                let replicas: Vec<ServerId> = replicas.into_iter().map(ServerId).collect();
+                work.input(input.0, &replicas)?;
+            }
+            work.end_task();
+        }
+        Ok(work.finish(n_servers, homes)?)
+    }
+
+    /// The host of each process.
+    fn hosts<'a>(&self, hardware: &'a Hardware) -> impl Iterator<Item = u32> + use<'a> {
+        let of_servers = hardware.servers.iter().map(|server| server.host).cycle();
+        let of_clients = hardware.clients.iter().map(|client| client.host);
+        let n_on_servers = self.processes.unwrap_or(0) as usize;
+        let n_on_clients = if self.processes.is_none() { hardware.clients.len() } else { 0 };
+        of_servers.take(n_on_servers).chain(of_clients.take(n_on_clients))
+    }
+
+    /// How long each task computes.
+    fn compute_ns(&self, n_tasks: usize, seed: u64) -> Vec<u64> {
+        let mut draw = Seeded::new(sub_seed(seed, COMPUTING));
+        let mut span = |mean_ns: u64| match self.irregular {
+            true => (mean_ns as f64 * exponential(&mut draw)) as u64,
+            false => mean_ns,
+        };
+        (0..n_tasks).map(|_| span(self.compute.0)).collect()
+    }
+}
+
+/// The first server on a host.
+fn home(hardware: &Hardware, host: u32) -> Option<ServerId> {
+    let at = hardware.servers.iter().position(|server| server.host == host);
+    at.map(|server| ServerId(server as u32))
+}
+
+/// Where processes get their tasks from.
+enum Supply<'a> {
+    /// Each has a list of its own, and is told where to read each input.
+    Lists { lists: Vec<VecDeque<u32>>, sources: Vec<ServerId> },
+    /// They ask for one after the other.
+    Master { guided: Guided<'a>, centre: Centre },
+}
+
+impl Supply<'_> {
+    fn lists(work: &Work, processes: &[ProcessId], sources: Vec<ServerId>) -> Self {
+        let mut lists = vec![VecDeque::new(); work.n_processes()];
+        (0..).zip(processes).for_each(|(task, process)| lists[process.index()].push_back(task));
+        Self::Lists { lists, sources }
+    }
+}
+
+/// What a timer is for; the process is in the lower half of the tag.
+#[derive(Clone, Copy)]
+enum Step {
+    /// It has computed.
+    Computed,
+    /// Its question reaches the master.
+    Asked,
+    /// The answer reaches it.
+    Told,
+}
+
+impl Step {
+    fn tag(self, process: u32) -> u64 {
+        (self as u64) << 32 | u64::from(process)
+    }
+
+    fn of(tag: u64) -> (Self, u32) {
+        let step = match tag >> 32 {
+            0 => Self::Computed,
+            1 => Self::Asked,
+            _ => Self::Told,
+        };
+        (step, tag as u32)
+    }
+}
+
+/// A process, and what it is about.
+#[derive(Default)]
+struct Reader {
+    host: u32,
+    task: u32,
+    /// The next input of the task.
+    next_input: usize,
+    /// Where it reads the input before that, since when, and how much of it is left.
+    server: ServerId,
+    since_ns: u64,
+    left: u64,
+}
+
+struct Run<'a> {
+    work: &'a Work,
+    fabric: Fabric<'a>,
+    supply: Supply<'a>,
+    sources: Sources,
+    draw: Seeded,
+    buffer: u64,
+    compute_ns: Vec<u64>,
+    readers: Vec<Reader>,
+    /// How much each server was asked for.
+    asked_bytes: Vec<u64>,
+    /// Processes that want what no server that is up has.
+    stranded: Vec<u32>,
+    actions: Vec<Action>,
+    outcome: Outcome,
+}
+
+impl Run<'_> {
+    fn go(mut self) -> Outcome {
+        (0..self.readers.len() as u32).for_each(|process| self.next_task(process));
+        while let Some((_, happening)) = self.fabric.next() {
+            match happening {
+                Happening::Timer { tag } => match Step::of(tag) {
+                    (Step::Computed, process) => self.end_task(process),
+                    (Step::Asked, process) => self.answer(process),
+                    (Step::Told, process) => self.begin_task(process),
+                },
+                Happening::Done { tag } => self.end_piece(tag as u32),
+                Happening::Lost { tag } => self.read_elsewhere(tag as u32),
+                Happening::Up { .. } => {
+                    let stranded = std::mem::take(&mut self.stranded);
+                    stranded.into_iter().for_each(|process| self.read_elsewhere(process));
+                }
+                Happening::Down { .. } | Happening::Arrival => {}
+            }
+        }
+        self.outcome.close(self.work.n_inputs(), self.fabric)
+    }
+
+    /// A process takes the next task off its list, or asks for it.
+    fn next_task(&mut self, process: u32) {
+        match &mut self.supply {
+            Supply::Lists { lists, .. } => {
+                if let Some(task) = lists[process as usize].pop_front() {
+                    self.readers[process as usize].task = task;
+                    self.begin_task(process);
+                }
+            }
+            Supply::Master { .. } => {
+                self.outcome.n_messages += 1;
+                let message_ns = self.fabric.hardware().message_ns;
+                self.fabric.wake(self.fabric.now_ns().saturating_add(message_ns), Step::Asked.tag(process));
+            }
+        }
+    }
+
+    /// The master hears that a process is done with what it had, if anything, and idle.
+    fn answer(&mut self, process: u32) {
+        let Supply::Master { guided, centre } = &mut self.supply else { return };
+        let process = ProcessId(process);
+        let done = guided.lease(process).map(|task| Event::Done(process, task));
+        for event in done.into_iter().chain([Event::Idle(process)]) {
+            // It fits: a process asks when it has done its lease.
+            let _ = guided.on_event(event, &mut self.actions);
+        }
+        for action in self.actions.drain(..) {
+            self.outcome.n_messages += 1;
+            if let Action::Start(process, task) = action {
+                self.readers[process.index()].task = task;
+                let after_ns = centre.delay_ns(&self.fabric);
+                self.fabric.wake(self.fabric.now_ns().saturating_add(after_ns), Step::Told.tag(process.0));
+            }
+        }
+    }
+
+    fn begin_task(&mut self, process: u32) {
+        let reader = &mut self.readers[process as usize];
+        reader.next_input = self.work.inputs(reader.task as usize).start;
+        self.next_input(process);
+    }
+
+    /// Reads the next input of the task; if there is none, computes.
+    fn next_input(&mut self, process: u32) {
+        let reader = &self.readers[process as usize];
+        let (task, input) = (reader.task as usize, reader.next_input);
+        if input < self.work.inputs(task).end {
+            let server = self.source(process, input);
+            let bytes = self.work.bytes(input);
+            self.asked_bytes[server.index()] += bytes;
+            let reader = &mut self.readers[process as usize];
+            (reader.server, reader.left, reader.next_input) = (server, bytes, input + 1);
+            reader.since_ns = self.fabric.now_ns();
+            self.read_piece(process);
+        } else if self.compute_ns[task] > 0 {
+            let until_ns = self.fabric.now_ns().saturating_add(self.compute_ns[task]);
+            self.fabric.wake(until_ns, Step::Computed.tag(process));
+        } else {
+            self.end_task(process);
+        }
+    }
+
+    fn end_task(&mut self, process: u32) {
+        self.outcome.makespan_ns = self.fabric.now_ns();
+        self.next_task(process);
+    }
+
+    /// Where a process reads an input.
+    fn source(&mut self, process: u32, input: usize) -> ServerId {
+        if let Supply::Lists { sources, .. } = &self.supply {
+            return sources[input];
+        }
+        let set = self.work.replicas().of(input);
+        let home = self.work.home(ProcessId(process)).filter(|home| set.contains(home));
+        home.unwrap_or_else(|| match self.sources {
+            Sources::Drawn => set[self.draw.below(set.len() as u32) as usize],
+            Sources::Balanced => {
+                let least = set.iter().min_by_key(|server| (self.asked_bytes[server.index()], **server));
+                least.copied().unwrap_or_default()
+            }
+        })
+    }
+
+    /// The piece that a process is reading.
+    fn piece(&self, process: u32) -> Job {
+        let Reader { server, host, left, .. } = self.readers[process as usize];
+        let from = self.fabric.hardware().servers[server.index()].host;
+        Job { tag: process.into(), server: server.0, from, to: host, bytes: left.min(self.buffer) }
+    }
+
+    fn read_piece(&mut self, process: u32) {
+        let job = self.piece(process);
+        let is_remote = job.from != job.to;
+        self.outcome.n_messages += u64::from(is_remote);
+        let after_ns = if is_remote { self.fabric.hardware().message_ns } else { 0 };
+        self.fabric.submit(job, after_ns);
+    }
+
+    fn end_piece(&mut self, process: u32) {
+        let job = self.piece(process);
+        self.outcome.count(&job);
+        let reader = &mut self.readers[process as usize];
+        reader.left -= job.bytes;
+        if reader.left > 0 {
+            self.read_piece(process);
+        } else {
+            self.outcome.responses_ns.push(self.fabric.now_ns() - reader.since_ns);
+            self.next_input(process);
+        }
+    }
+
+    /// What was lost is read from the first replica that is up.
+    fn read_elsewhere(&mut self, process: u32) {
+        let input = self.readers[process as usize].next_input - 1;
+        let mut set = self.work.replicas().of(input).iter().copied();
+        match set.find(|server| self.fabric.is_up(server.0)) {
+            Some(server) => {
+                self.readers[process as usize].server = server;
+                self.read_piece(process);
+            }
+            None => self.stranded.push(process),
+        }
+    }
+}

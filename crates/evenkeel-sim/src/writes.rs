@@ -1,0 +1,578 @@
+//! Writes: clients send what they write where a policy says (papers 004 and 003 §4.6).
+//!
+//! Each client has as many writes at once as it has slots. Writes wait until a window is full, or until nobody has anything
+//! under way who could fill it; then the window is placed. So with as many clients as a window has writes, one window
+//! follows the other; and in windows of one write each client goes through its own, as in paper 003. Or windows open at fixed
+//! intervals, whatever is under way, as in paper 004.
+//!
+//! Copies are written in a pipeline: the client sends to the first server, this to the second, and so on, at the same time.
+//! A write is done when all of its copies are. `two-choice` asks servers before it writes, a round trip of messages; logs are
+//! kept by clients and cost nothing. A copy that is lost goes to the next server that is up and has none.
+
+use evenkeel::draw::{Draw, Seeded};
+use evenkeel::model::ServerId;
+use evenkeel::observe::{Forget, HeatMap, ServerLog, SortKey, Unit};
+use evenkeel::place::two_choice::Probing;
+use evenkeel::place::{Options, PlaceError, Placer, Servers, Write, default_server};
+use evenkeel::policy::{Kind, Policy};
+use serde::Deserialize;
+
+use crate::chance::{sample, sub_seed};
+use crate::fabric::{Fabric, Happening, Job};
+use crate::hardware::{Client, Hardware};
+use crate::outcome::Outcome;
+use crate::refused::Refused;
+use crate::units::{Bytes, Span};
+
+/// The policy that asks servers for their loads, write by write.
+const ASKING: &str = "two-choice";
+/// The policy that listens to heartbeats.
+const LISTENING: &str = "hm-lru";
+
+/// What is drawn from the seed.
+const OBJECTS: u64 = 1;
+const LOADS: u64 = 2;
+const PLACES: u64 = 3;
+
+/// A server's backlog consists of so many earlier writes at most.
+const MOST_EARLIER: u64 = 1024;
+
+/// Writes of all clients, in turn, each to an object drawn by lot. As they are by default: medium I/O of paper 004 §4.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Writes {
+    /// How many, of all clients together.
+    pub writes: u32,
+    /// How many are placed together, at least 1.
+    pub window: u32,
+    /// How often a window of so many writes opens. If not given, clients write when they have a slot.
+    pub every: Option<Span>,
+    /// How long they are.
+    pub sizes: Sizes,
+    /// How many objects there are to write to.
+    pub objects: u32,
+    /// Copies of each write, on different servers.
+    pub copies: u32,
+    /// How much lighter than the default a server has to be.
+    pub threshold: Bytes,
+    /// How often `nltr` halves the servers.
+    pub levels: u32,
+    /// By what servers are sorted.
+    pub sort: Sort,
+    /// Whether servers are sorted again for each write; else once a window.
+    pub resort: bool,
+    /// For so many writes all know what a server has answered to `two-choice`; 0: who asked alone, for one copy.
+    pub shared_writes: u32,
+    /// Whether the log is told what is done. Without, loads only grow, as in paper 004.
+    pub completions: bool,
+    /// How often servers report their connections, under `hm-lru`; first at the start. 0: never.
+    pub heartbeat: Span,
+    /// Whether who is chosen counts as connected until it reports again.
+    pub optimistic: bool,
+    /// What servers have to do at first.
+    pub backlog: Option<Backlog>,
+}
+
+impl Default for Writes {
+    fn default() -> Self {
+        Self {
+            writes: 2000,
+            window: 200,
+            every: None,
+            sizes: Sizes::Between(Range { from: Bytes(4 << 20), to: Bytes(10 << 20) }),
+            objects: 1 << 30,
+            copies: 1,
+            threshold: Bytes(1 << 20),
+            levels: 2,
+            sort: Sort::Load,
+            resort: false,
+            shared_writes: 0,
+            completions: true,
+            heartbeat: Span(3_000_000_000),
+            optimistic: false,
+            backlog: None,
+        }
+    }
+}
+
+/// By what servers are sorted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Sort {
+    /// The least loaded first.
+    Load,
+    /// The most probable first, by the formulas of paper 004.
+    Probability,
+}
+
+/// How long writes are.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "write sizes as `\"64MB\"`, as `{ from = \"4MB\", to = \"10MB\" }` or as a list of these with a `weight` each"
+)]
+pub enum Sizes {
+    /// All the same.
+    One(Bytes),
+    /// Any size in a range, all alike.
+    Between(Range),
+    /// Classes of sizes, drawn by weight.
+    Mixed(Vec<Class>),
+}
+
+/// Sizes from the one to the other, both included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Range {
+    /// The shortest.
+    pub from: Bytes,
+    /// The longest.
+    pub to: Bytes,
+}
+
+/// A class of sizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Class {
+    /// The shortest.
+    pub from: Bytes,
+    /// The longest.
+    pub to: Bytes,
+    /// How often, compared with other classes.
+    pub weight: u32,
+}
+
+/// What servers have to do at first: earlier writes, of nobody here and mean length. As in paper 004 §4 by default.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Backlog {
+    /// How much a server has to do on average, stragglers aside.
+    pub mean: Bytes,
+    /// The standard deviation of that; loads are distributed normally.
+    pub deviation: Bytes,
+    /// Which part of the servers are stragglers, drawn by lot.
+    pub stragglers: f64,
+    /// How many times the mean they have to do on top.
+    pub times: f64,
+    /// Whether the log knows. Who is asked always does.
+    pub known: bool,
+}
+
+impl Default for Backlog {
+    fn default() -> Self {
+        Self { mean: Bytes(60 << 20), deviation: Bytes(4 << 20), stragglers: 0.1, times: 5.0, known: true }
+    }
+}
+
+impl Sizes {
+    fn classes(&self) -> Vec<Class> {
+        match self {
+            Self::One(bytes) => vec![Class { from: *bytes, to: *bytes, weight: 1 }],
+            Self::Between(Range { from, to }) => vec![Class { from: *from, to: *to, weight: 1 }],
+            Self::Mixed(classes) => classes.clone(),
+        }
+    }
+}
+
+/// The classes of sizes, valid.
+struct Mix {
+    classes: Vec<Class>,
+    weight: u32,
+}
+
+impl Mix {
+    fn new(sizes: &Sizes) -> Result<Self, Refused> {
+        let classes = sizes.classes();
+        let refused = |given: String, wanted| Err(Refused::Setting { name: "sizes", given, wanted });
+        if let Some(class) = classes.iter().find(|class| class.from > class.to) {
+            let given = format!("from {} to {} bytes", class.from.0, class.to.0);
+            return refused(given, "give the shortest first");
+        }
+        let weight = classes.iter().try_fold(0_u32, |sum, class| sum.checked_add(class.weight));
+        match weight {
+            Some(weight) if weight > 0 => Ok(Self { classes, weight }),
+            _ => refused(
+                "a mix whose weights add up to nothing or too much".to_owned(),
+                "give weights such as 1, 2, 5",
+            ),
+        }
+    }
+
+    fn draw(&self, draw: &mut dyn Draw) -> u64 {
+        let mut left = if self.classes.len() == 1 { 0 } else { draw.below(self.weight) };
+        for class in &self.classes {
+            if left < class.weight {
+                let (from, to) = (class.from.0, class.to.0);
+                return if from == to {
+                    from
+                } else {
+                    to.min(from + (draw.unit() * ((to - from) as f64 + 1.0)) as u64)
+                };
+            }
+            left -= class.weight;
+        }
+        0
+    }
+
+    /// The mean length, at least a byte.
+    fn mean(&self) -> u64 {
+        let middle = |class: &Class| u128::from(class.from.0) + u128::from(class.to.0);
+        let sum: u128 = self.classes.iter().map(|class| middle(class) / 2 * u128::from(class.weight)).sum();
+        ((sum / u128::from(self.weight)) as u64).max(1)
+    }
+}
+
+impl Backlog {
+    fn check(&self) -> Result<(), Refused> {
+        let refused =
+            |name, given: f64, wanted| Err(Refused::Setting { name, given: given.to_string(), wanted });
+        match self {
+            Self { stragglers, .. } if !(0.0..=1.0).contains(stragglers) => {
+                refused("stragglers", *stragglers, "give a part from 0 to 1")
+            }
+            Self { times, .. } if !(0.0..=1e6).contains(times) => {
+                refused("times", *times, "give a number from 0 to 1000000")
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The load of each server.
+    fn loads(&self, n_servers: u32, draw: &mut dyn Draw) -> Vec<u64> {
+        let (mean, deviation) = (self.mean.0 as f64, self.deviation.0 as f64);
+        // A sum of twelve is normal enough, and the same on every machine.
+        let mut normal = || (0..12).map(|_| draw.unit()).sum::<f64>() - 6.0;
+        let mut loads: Vec<u64> =
+            (0..n_servers).map(|_| (mean + deviation * normal()).max(0.0) as u64).collect();
+        let n_stragglers = (f64::from(n_servers) * self.stragglers + 0.5) as u32;
+        for straggler in sample(n_servers, n_stragglers, draw) {
+            let load = &mut loads[straggler as usize];
+            *load = load.saturating_add((self.times * mean) as u64);
+        }
+        loads
+    }
+}
+
+impl Writes {
+    /// Runs them under a policy that places writes. Responses are from when a client wants to write to when all copies are
+    /// written. The bytes of servers are those of these writes; redirected are those without a copy on the default server.
+    pub fn run(
+        &self,
+        hardware: &Hardware,
+        policy: &Policy,
+        seed: u64,
+        keep_timeline: bool,
+    ) -> Result<Outcome, Refused> {
+        let Kind::Place(place) = policy.kind else {
+            let fits = |policy: &Policy| matches!(policy.kind, Kind::Place(_));
+            return Err(Refused::policy(policy, "where a write goes", fits));
+        };
+        if hardware.clients.is_empty() {
+            return Err(Refused::NoClients);
+        }
+        let (n_servers, asks) = (hardware.servers.len() as u32, policy.name == ASKING);
+        Refused::copies(self.copies, hardware.servers.len())?;
+        let mix = Mix::new(&self.sizes)?;
+        let backlogs = self.backlogs(n_servers, seed)?;
+        let is_known = asks || self.backlog.as_ref().is_none_or(|backlog| backlog.known);
+        let known = backlogs.iter().map(|&bytes| if is_known { bytes } else { 0 });
+        let log = ServerLog::new(known, Unit::Mean, Forget::default());
+        let servers = Servers { log, heat: HeatMap::unknown(n_servers, self.optimistic) };
+        let mut fabric = Fabric::new(hardware, None);
+        if keep_timeline {
+            fabric.keep_timeline();
+        }
+        let writes = self.drawn(&mix, n_servers, seed);
+        let n_writes = writes.len();
+        let mut run = Run {
+            fabric,
+            placer: Placer::new(place, self.options(), servers)?,
+            asks,
+            heartbeat_ns: if policy.name == LISTENING { self.heartbeat.0 } else { 0 },
+            hears_of_done: asks || self.completions,
+            hears_of_backlog: is_known,
+            window: self.window.max(1) as usize,
+            every_ns: self.every.map(|every| every.0),
+            n_copies: self.copies as usize,
+            issued_ns: vec![0; n_writes],
+            n_copies_left: vec![self.copies; n_writes],
+            jobs: vec![None; n_writes * self.copies as usize],
+            writes,
+            n_opened: 0,
+            next_of_clients: (0..hardware.clients.len()).collect(),
+            waiting: Vec::new(),
+            n_under_way: 0,
+            earlier: Vec::new(),
+            stranded: Vec::new(),
+            draw: Seeded::new(sub_seed(seed, PLACES)),
+            written: vec![0; n_servers as usize],
+            outcome: Outcome::default(),
+        };
+        run.begin(&backlogs, mix.mean());
+        Ok(run.go()?)
+    }
+
+    /// What each server has to do at first.
+    pub fn backlogs(&self, n_servers: u32, seed: u64) -> Result<Vec<u64>, Refused> {
+        let Some(backlog) = &self.backlog else { return Ok(vec![0; n_servers as usize]) };
+        backlog.check()?;
+        Ok(backlog.loads(n_servers, &mut Seeded::new(sub_seed(seed, LOADS))))
+    }
+
+    fn options(&self) -> Options {
+        Options {
+            n_replicas: self.copies,
+            levels: self.levels,
+            threshold_bytes: self.threshold.0,
+            sort_key: match self.sort {
+                Sort::Load => SortKey::Load,
+                Sort::Probability => SortKey::Probability,
+            },
+            resort: self.resort,
+            probing: Probing { shared_writes: self.shared_writes, ..Probing::default() },
+            ..Options::default()
+        }
+    }
+
+    fn drawn(&self, mix: &Mix, n_servers: u32, seed: u64) -> Vec<Write> {
+        let mut draw = Seeded::new(sub_seed(seed, OBJECTS));
+        let write = |_| {
+            let object = draw.below(self.objects.max(1));
+            let default = default_server(&object.to_string(), n_servers);
+            Write { object: object.into(), default, offset: 0, bytes: mix.draw(&mut draw) }
+        };
+        (0..self.writes).map(write).collect()
+    }
+}
+
+/// Tags of earlier writes are above; those of copies are below.
+const EARLIER: u64 = 1 << 63;
+
+struct Run<'a> {
+    fabric: Fabric<'a>,
+    placer: Placer,
+    asks: bool,
+    heartbeat_ns: u64,
+    hears_of_done: bool,
+    hears_of_backlog: bool,
+    window: usize,
+    every_ns: Option<u64>,
+    n_copies: usize,
+    writes: Vec<Write>,
+    issued_ns: Vec<u64>,
+    n_copies_left: Vec<u32>,
+    /// How each copy is being written, or was.
+    jobs: Vec<Option<Job>>,
+    /// Writes of windows so far, where these open at fixed intervals.
+    n_opened: usize,
+    /// Else the next write of each client.
+    next_of_clients: Vec<usize>,
+    /// Writes that wait for their window to be full.
+    waiting: Vec<usize>,
+    n_under_way: usize,
+    /// The server and the length of each earlier write.
+    earlier: Vec<(ServerId, u64)>,
+    /// Copies that no server is up for.
+    stranded: Vec<u64>,
+    draw: Seeded,
+    written: Vec<u64>,
+    outcome: Outcome,
+}
+
+impl Run<'_> {
+    /// Servers get their backlogs, and clients issue what they can.
+    fn begin(&mut self, backlogs: &[u64], length: u64) {
+        for (server, &backlog) in (0..).map(ServerId).zip(backlogs) {
+            let length = length.max(backlog.div_ceil(MOST_EARLIER));
+            let mut left = backlog;
+            while left > 0 {
+                let bytes = left.min(length);
+                left -= bytes;
+                let host = self.fabric.hardware().servers[server.index()].host;
+                let tag = EARLIER | self.earlier.len() as u64;
+                self.earlier.push((server, bytes));
+                self.fabric.submit(Job { tag, server: server.0, from: host, to: host, bytes }, 0);
+            }
+        }
+        self.beat();
+        if self.every_ns.is_some() {
+            self.open_window();
+            return;
+        }
+        for (client, Client { slots, .. }) in self.fabric.hardware().clients.iter().enumerate() {
+            let n_own = self.writes.len().saturating_sub(client).div_ceil(self.next_of_clients.len());
+            (0..n_own.min(*slots as usize)).for_each(|_| self.issue(client));
+        }
+    }
+
+    fn go(mut self) -> Result<Outcome, PlaceError> {
+        self.place_full_windows()?;
+        while let Some((_, happening)) = self.fabric.next() {
+            match happening {
+                Happening::Timer { .. } => self.beat(),
+                Happening::Arrival => self.open_window(),
+                Happening::Done { tag } | Happening::Lost { tag } if tag >= EARLIER => self.end_earlier(tag),
+                Happening::Done { tag } => self.end_copy(tag),
+                Happening::Lost { tag } => self.send_elsewhere(tag),
+                Happening::Up { .. } => {
+                    let stranded = std::mem::take(&mut self.stranded);
+                    stranded.into_iter().for_each(|tag| self.send_elsewhere(tag));
+                }
+                Happening::Down { .. } => {}
+            }
+            self.place_full_windows()?;
+        }
+        let mut outcome = self.outcome.close(self.writes.len(), self.fabric);
+        outcome.bytes_of_servers = self.written;
+        outcome.n_probes = self.placer.n_probes();
+        Ok(outcome)
+    }
+
+    /// Every server reports, and will again while there is something to wait for.
+    fn beat(&mut self) {
+        if self.heartbeat_ns == 0 {
+            return;
+        }
+        let now_ns = self.fabric.now_ns();
+        for server in (0..self.written.len() as u32).filter(|&server| self.fabric.is_up(server)) {
+            let n_connections = self.fabric.n_present(server) as u64;
+            self.outcome.n_messages += 1;
+            // The server is there, and time goes on.
+            let _ = self.placer.servers_mut().heat.heartbeat(now_ns, ServerId(server), n_connections);
+        }
+        let is_left = self.outcome.responses_ns.len() < self.writes.len();
+        if now_ns == 0 || is_left && !self.fabric.is_over() {
+            self.fabric.wake(now_ns.saturating_add(self.heartbeat_ns), 0);
+        }
+    }
+
+    /// The next writes are issued, whatever is under way.
+    fn open_window(&mut self) {
+        let now_ns = self.fabric.now_ns();
+        let end = self.n_opened.saturating_add(self.window).min(self.writes.len());
+        self.issued_ns[self.n_opened..end].fill(now_ns);
+        self.waiting.extend(self.n_opened..end);
+        self.n_opened = end;
+        if end < self.writes.len() {
+            self.fabric.await_arrival(now_ns.saturating_add(self.every_ns.unwrap_or(0)));
+        }
+    }
+
+    /// A client issues its next write, if it has one.
+    fn issue(&mut self, client: usize) {
+        let write = self.next_of_clients[client];
+        if write < self.writes.len() {
+            self.next_of_clients[client] += self.next_of_clients.len();
+            self.issued_ns[write] = self.fabric.now_ns();
+            self.waiting.push(write);
+        }
+    }
+
+    /// Places what waits, window by window, unless more is to come.
+    fn place_full_windows(&mut self) -> Result<(), PlaceError> {
+        let is_open = self.every_ns.is_some();
+        while self.waiting.len() >= self.window
+            || (is_open || self.n_under_way == 0) && !self.waiting.is_empty()
+        {
+            let rest = self.waiting.split_off(self.window.min(self.waiting.len()));
+            let window = std::mem::replace(&mut self.waiting, rest);
+            self.n_under_way += window.len();
+            // Who asks does so for each write alone.
+            let n_together = if self.asks { 1 } else { window.len() };
+            window.chunks(n_together).try_for_each(|together| self.place(together))?;
+        }
+        Ok(())
+    }
+
+    fn place(&mut self, together: &[usize]) -> Result<(), PlaceError> {
+        let n_probes = self.placer.n_probes();
+        let writes: Vec<Write> = together.iter().map(|&write| self.writes[write]).collect();
+        let mut servers = Vec::with_capacity(together.len() * self.n_copies);
+        self.placer.window(self.fabric.now_ns(), &writes, &mut self.draw, &mut servers)?;
+        let n_probes = self.placer.n_probes() - n_probes;
+        self.outcome.n_messages += 2 * n_probes;
+        // All are asked at once.
+        let after_ns = if n_probes > 0 { 2 * self.fabric.hardware().message_ns } else { 0 };
+        for (&write, servers) in together.iter().zip(servers.chunks(self.n_copies)) {
+            if !servers.contains(&self.writes[write].default) {
+                self.outcome.redirected_bytes += self.writes[write].bytes;
+            }
+            self.send(write, servers, after_ns);
+        }
+        Ok(())
+    }
+
+    /// Sends all copies on their way, from server to server.
+    fn send(&mut self, write: usize, servers: &[ServerId], after_ns: u64) {
+        let hardware = self.fabric.hardware();
+        let mut from = hardware.clients[write % hardware.clients.len()].host;
+        let mut after_ns = after_ns;
+        for (tag, &server) in (write * self.n_copies..).zip(servers) {
+            let (to, bytes) = (hardware.servers[server.index()].host, self.writes[write].bytes);
+            after_ns = self.submit(Job { tag: tag as u64, server: server.0, from, to, bytes }, after_ns);
+            from = to;
+        }
+    }
+
+    /// Sends a copy so long from now; gives when it arrives.
+    fn submit(&mut self, job: Job, after_ns: u64) -> u64 {
+        let is_remote = job.from != job.to;
+        self.outcome.n_messages += u64::from(is_remote);
+        let message_ns = if is_remote { self.fabric.hardware().message_ns } else { 0 };
+        let after_ns = after_ns.saturating_add(message_ns);
+        self.jobs[job.tag as usize] = Some(job);
+        self.fabric.submit(job, after_ns);
+        after_ns
+    }
+
+    fn end_earlier(&mut self, tag: u64) {
+        let (server, bytes) = self.earlier[(tag - EARLIER) as usize];
+        if self.hears_of_done && self.hears_of_backlog {
+            self.complete(server, bytes);
+        }
+    }
+
+    fn end_copy(&mut self, tag: u64) {
+        let Some(job) = self.jobs[tag as usize] else { return };
+        self.outcome.count(&job);
+        self.written[job.server as usize] += job.bytes;
+        if self.hears_of_done {
+            self.complete(ServerId(job.server), job.bytes);
+        }
+        let write = tag as usize / self.n_copies;
+        self.n_copies_left[write] -= 1;
+        if self.n_copies_left[write] == 0 {
+            let now_ns = self.fabric.now_ns();
+            self.outcome.responses_ns.push(now_ns - self.issued_ns[write]);
+            self.outcome.makespan_ns = now_ns;
+            self.n_under_way -= 1;
+            if self.every_ns.is_none() {
+                self.issue(write % self.next_of_clients.len());
+            }
+        }
+    }
+
+    fn complete(&mut self, server: ServerId, bytes: u64) {
+        // The server is there.
+        let _ = self.placer.servers_mut().log.complete(server, bytes.into());
+    }
+
+    /// A lost copy goes to the next server that is up and has none.
+    fn send_elsewhere(&mut self, tag: u64) {
+        let Some(job) = self.jobs[tag as usize] else { return };
+        let write = tag as usize / self.n_copies;
+        let copies = &self.jobs[write * self.n_copies..][..self.n_copies];
+        let has_other =
+            |server: u32| copies.iter().flatten().any(|other| other.tag != tag && other.server == server);
+        let n_servers = self.written.len() as u32;
+        let mut next = (0..n_servers).map(|k| (job.server + k) % n_servers);
+        let Some(server) = next.find(|&server| self.fabric.is_up(server) && !has_other(server)) else {
+            self.stranded.push(tag);
+            return;
+        };
+        self.complete(ServerId(job.server), job.bytes);
+        let _ = self.placer.servers_mut().log.schedule(ServerId(server), job.bytes.into());
+        let to = self.fabric.hardware().servers[server as usize].host;
+        self.submit(Job { server, to, ..job }, 0);
+    }
+}
