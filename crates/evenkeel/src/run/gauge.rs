@@ -134,7 +134,7 @@ impl Recent {
         if self.paces_ns.len() < N_RECENT {
             self.paces_ns.push(pace_ns);
         } else {
-            self.paces_ns[self.next % N_RECENT] = pace_ns;
+            self.paces_ns[self.next] = pace_ns;
         }
         self.next = (self.next + 1) % N_RECENT;
         if self.next.is_multiple_of(N_RECENT / 4) {

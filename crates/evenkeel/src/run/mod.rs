@@ -198,7 +198,8 @@ pub struct Settings {
     pub replan: Option<Replan>,
     /// Blocks that may be moved twice, in all; 0: what is late is only waited for.
     pub hedge_blocks: u64,
-    /// How often transfers of a request may fail before it does.
+    /// How often transfers of a request may fail, or be lost with their server, before it does: so it does not try for
+    /// ever where a server comes and goes.
     pub most_failures: u32,
     /// How long a request waits for a server to come back, and a transfer for a sign of life (unless more was to be
     /// expected).

@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use super::executor::{End, Executor, Stage};
 use super::gauge::blocks;
 use super::lists::{NONE, State};
+use super::transfers::Running;
 use super::{Action, Reason};
 use crate::model::ServerId;
 
@@ -21,19 +22,17 @@ impl Executor<'_> {
     }
 
     pub(super) fn on_late(&mut self, transfer: u64, out: &mut Vec<Action>) {
-        let Some(run) = self.running.get(transfer) else { return };
+        let Some(run) = self.running.get(transfer).copied() else { return };
         let silent_ns = self.now_ns - run.heard_ns;
-        let run = *run;
         let is_lost =
             silent_ns >= self.settings.patience_ns && silent_ns >= run.expected_ns.saturating_mul(LOST_AFTER);
-        let left = self.pieces[run.piece as usize].size() - run.moved;
-        self.gauges[run.server.index()].at_least(self.now_ns, left, silent_ns);
+        self.gauges[run.server.index()].at_least(self.now_ns, run.size - run.moved, silent_ns);
         self.leave_plan();
         if is_lost {
             self.withdraw_failed(transfer, out);
         } else {
-            // Twice as long each time, so that this is not often.
-            self.watch_out(transfer, silent_ns.max(1));
+            // Twice as long each time, and not at once if it was just heard of, so that this is not often.
+            self.watch_out(transfer, silent_ns.max(run.expected_ns / LOST_AFTER).max(1));
             self.hedge(transfer, out);
         }
         self.watch(run.server);
@@ -78,19 +77,31 @@ impl Executor<'_> {
         self.failed(transfer, out);
     }
 
-    /// A transfer has failed: its twin goes on, or its piece starts again, if not once too often.
     fn failed(&mut self, transfer: u64, out: &mut Vec<Action>) {
-        let Some(run) = self.running.get(transfer).copied() else { return };
-        self.release(transfer, run.moved);
-        let request = self.pieces[run.piece as usize].request;
+        if let Some(run) = self.running.get(transfer).copied() {
+            self.release(transfer, run.moved);
+            self.lost(&[run], out);
+        }
+    }
+
+    /// Transfers of a request were lost at once, which is one failure however many they are: their twins go on, or
+    /// their pieces start again, if it was not one failure too many.
+    fn lost(&mut self, runs: &[Running], out: &mut Vec<Action>) {
+        let Some(&Running { request, server, .. }) = runs.first() else { return };
         self.requests[request as usize].n_failures += 1;
-        if self.goes_on(run.twin) {
+        let mut pieces: Vec<u32> = Vec::new();
+        for run in runs {
+            if !self.goes_on(run.twin) {
+                pieces.push(run.piece);
+            }
+        }
+        if pieces.is_empty() {
             return;
         }
         if self.requests[request as usize].n_failures > self.settings.most_failures {
-            self.fail(request, Reason::Failures { server: run.server }, out);
+            self.fail(request, Reason::Failures { server }, out);
         } else {
-            self.place(run.piece, Some(run.server));
+            pieces.into_iter().for_each(|piece| self.place(piece, Some(server)));
         }
     }
 
@@ -179,16 +190,17 @@ impl Executor<'_> {
         }
         self.leave_plan();
         self.servers.set_slots(server.index(), 0);
-        for (transfer, run) in self.running.filtered(|run| run.server == server) {
-            self.withdraw(transfer, out);
-            if !self.goes_on(run.twin) {
-                self.place(run.piece, None);
-            }
-        }
+        let mut lost = self.running.filtered(|run| run.server == server);
+        lost.iter().for_each(|&(transfer, _)| self.withdraw(transfer, out));
+        lost.sort_by_key(|(_, run)| run.request);
+        let lost: Vec<Running> = lost.into_iter().map(|(_, run)| run).collect();
+        lost.chunk_by(|a, b| a.request == b.request).for_each(|runs| self.lost(runs, out));
         for entry in self.servers[server.index()].take_entries() {
             if !self.marks.is_stale(entry) {
-                self.leave_lists(entry.piece);
+                let (client, _) = self.leave_lists(entry.piece);
                 self.place(entry.piece, None);
+                // Others may have waited behind it.
+                self.to_look_at.push(End::Client(client.0));
             }
         }
     }

@@ -43,12 +43,15 @@ impl Executor<'_> {
     }
 
     fn of_longest_list(&mut self, taker: ClientId) -> Option<u32> {
-        while let Some(&(length, Reverse(client))) = self.longest.peek() {
+        while let Some(&top @ (length, Reverse(client))) = self.longest.peek() {
             let n_queued = self.clients[client as usize].n_queued;
             if n_queued == length {
                 break;
             }
-            self.longest.pop();
+            // Several that have shrunk to the same length become one.
+            while self.longest.peek() == Some(&top) {
+                self.longest.pop();
+            }
             // If it has grown, then that was told.
             if (1..length).contains(&n_queued) {
                 self.longest.push((n_queued, Reverse(client)));

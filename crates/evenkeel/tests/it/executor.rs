@@ -724,3 +724,126 @@ fn the_largest_numbers_do_not_overflow() {
         assert!(executor.is_idle(), "{block_ns}");
     }
 }
+
+/// A world of requests that arrive, each held by the servers listed; clients and servers have one slot each.
+fn arriving(n_clients: usize, n_servers: usize, requests: &[(usize, u64, &[usize])]) -> Scene {
+    let request = |&(client, blocks, replicas): &(usize, u64, &[usize])| Request {
+        client,
+        blocks,
+        replicas: replicas.to_vec(),
+    };
+    Scene {
+        case: Case { n_clients, n_servers, requests: requests.iter().map(request).collect() },
+        servers: vec![model::Server::default(); n_servers],
+        clients: vec![model::Client { slots: 1 }; n_clients],
+        limit: None,
+    }
+}
+
+/// What an executor starts, in the order of events.
+fn started(out: &[Action]) -> Vec<(u64, u32)> {
+    let start = |action: &Action| match *action {
+        Action::Start { transfer, request, .. } => Some((transfer, request)),
+        _ => None,
+    };
+    out.iter().filter_map(start).collect()
+}
+
+/// A client looks only at the first few of its list. If these leave because their server is down, it looks at what
+/// stood behind them, or nobody ever would.
+#[test]
+fn what_stood_behind_a_dead_servers_work_starts() {
+    let mut requests: Vec<(usize, u64, &[usize])> = vec![(1, 9, &[0]), (0, 1, &[1])];
+    requests.extend([(0, 1, &[0][..]); 20]);
+    requests.push((0, 1, &[2]));
+    let last = requests.len() as u32 - 1;
+    let (batch, cluster) = arriving(2, 3, &requests).build();
+    let settings = Settings::online(Pick::LeastLoaded);
+    let mut executor =
+        Executor::new(&batch, &cluster, &Schedule::default(), settings, 0).expect("no plan is a good one");
+    let mut out = Vec::new();
+    let mut tell = |event| {
+        executor.on_event(0, event, &mut out).expect("it fits");
+        started(&out)
+    };
+    let n_started = (0..=last).map(|request| tell(Event::Arrived { request }).len()).last();
+    assert_eq!(n_started, Some(2));
+    let (transfer, _) = tell(Event::Wake)[1];
+    assert_eq!(tell(Event::Done { transfer }).len(), 2, "all that the client looks at is at a busy server");
+    assert_eq!(tell(Event::ServerDown { server: ServerId(0) }).last().map(|s| s.1), Some(last));
+}
+
+/// A server that comes and goes breaks its transfer off each time: a request does not try for ever. All pieces that
+/// are lost at once count as one failure.
+#[test]
+fn a_server_that_comes_and_goes_is_given_up() {
+    let (batch, cluster) = arriving(1, 1, &[(0, 100, &[0])]).build();
+    let plan = plan(&batch, &cluster);
+    let settings = Settings { most_failures: 3, ..Settings::default() };
+    let mut world = World::new(&batch, &cluster, &plan, settings, Chaos::default(), 0);
+    for k in 1..=10 {
+        world.say(k * SECOND, Next::Down(0));
+        world.say(k * SECOND + SECOND / 2, Next::Up(0));
+    }
+    world.run();
+    assert_eq!(world.failed.get(&0), Some(&Reason::Failures { server: ServerId(0) }));
+    assert_eq!(world.log.last().map(|(ns, _)| *ns), Some(4 * SECOND));
+
+    let mut scene = arriving(1, 2, &[(0, 6, &[0, 1])]);
+    (scene.clients[0].slots, scene.servers[0].slots) = (6, 6);
+    let (batch, cluster) = scene.build();
+    let row = |_| Transfer { request: 0, server: ServerId(0), start: Fixed::ZERO, blocks: 1.into() };
+    let plan = Schedule { transfers: (0..6).map(row).collect(), length: 1.into() };
+    let settings = Settings { most_failures: 1, ..Settings::default() };
+    let mut world = World::new(&batch, &cluster, &plan, settings, Chaos::default(), 0);
+    world.say(SECOND / 2, Next::Down(0));
+    world.run();
+    assert_eq!(world.delivered.len(), 1);
+}
+
+/// Whoever is late and tells so often is not asked for each time.
+#[test]
+fn progress_of_what_is_late_costs_few_looks() {
+    let (batch, cluster) = arriving(1, 1, &[(0, 1, &[0])]).build();
+    let plan = plan(&batch, &cluster);
+    let mut executor = Executor::new(&batch, &cluster, &plan, Settings::default(), 0).expect("a good plan");
+    let mut out = Vec::new();
+    executor.on_event(0, Event::Wake, &mut out).expect("always fits");
+    let (transfer, _) = started(&out)[0];
+    let mut n_woken = 0;
+    for k in 1..1_000 {
+        let now_ns = k * SECOND / 10;
+        while let Some(at_ns) = executor.wake_at().filter(|&at_ns| at_ns < now_ns) {
+            executor.on_event(at_ns, Event::Wake, &mut out).expect("always fits");
+            n_woken += 1;
+        }
+        let blocks = Fixed::from_nanos(u128::from(k) * 1_000_000).expect("small");
+        executor.on_event(now_ns, Event::Progress { transfer, blocks }, &mut out).expect("it gets on");
+    }
+    assert!(n_woken < 1_000, "{n_woken}");
+    assert_eq!(out.len(), 1, "it is never given up");
+}
+
+/// One client has all the work, which arrived bit by bit, and others take it: in a time that does not grow with its square.
+#[test]
+fn taking_from_a_long_list_is_quick() {
+    let n_requests = 40_000;
+    let mut requests: Vec<(usize, u64, &[usize])> = vec![(0, 1, &[0]); n_requests];
+    requests[0] = (0, 1, &[1]);
+    let (batch, cluster) = arriving(2, 2, &requests).build();
+    let settings = Settings { shares_work: true, ..Settings::online(Pick::LeastLoaded) };
+    let mut executor =
+        Executor::new(&batch, &cluster, &Schedule::default(), settings, 0).expect("no plan is a good one");
+    let mut out = Vec::new();
+    for request in 0..n_requests as u32 {
+        executor.on_event(0, Event::Arrived { request }, &mut out).expect("it is new");
+    }
+    // The first keeps its client busy; each of the others starts when the one before is done.
+    let busy = started(&out)[0].0;
+    let mut n_done = 0;
+    while let Some(&(transfer, _)) = started(&std::mem::take(&mut out)).last().filter(|(t, _)| *t != busy) {
+        executor.on_event(0, Event::Done { transfer }, &mut out).expect("it is under way");
+        n_done += 1;
+    }
+    assert_eq!(n_done, n_requests - 1);
+}
