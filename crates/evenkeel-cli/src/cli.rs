@@ -403,15 +403,15 @@ pub struct PlaceArgs {
     /// Copies of each write, on different servers
     #[arg(long, value_name = "R", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
     pub replicas: u32,
-    /// nltr divides servers and writes into 2^N sections
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_LEVELS)))]
-    pub levels: u32,
-    /// mlml, trh and nltr leave a write on its default server unless another has so many bytes less, and one more
-    #[arg(long, value_name = "BYTES", default_value_t = 0)]
-    pub threshold: u64,
-    /// mlml, trh and nltr decide on so many writes at a time
-    #[arg(long, value_name = "N", default_value_t = 200, value_parser = clap::value_parser!(u64).range(1..))]
-    pub window: u64,
+    /// nltr divides servers and writes into 2^N sections [default: 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_LEVELS)))]
+    pub levels: Option<u32>,
+    /// mlml, trh and nltr leave a write on its default server unless another has so many bytes less, and one more [default: 0]
+    #[arg(long, value_name = "BYTES")]
+    pub threshold: Option<u64>,
+    /// mlml, trh and nltr decide on so many writes at a time [default: 200]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub window: Option<u64>,
     /// mlml, trh and nltr sort servers again for each object; else once a window
     #[arg(long)]
     pub resort: bool,
@@ -437,7 +437,7 @@ pub struct PlaceArgs {
 }
 
 /// How two-choice learns loads.
-#[derive(Debug, Default, PartialEq, Eq, Args)]
+#[derive(Debug, Args)]
 pub struct ProbingArgs {
     /// two-choice: what a server has answered is known to all for so many writes, which saves probes; but loads grow stale
     #[arg(long, value_name = "N")]

@@ -19,6 +19,8 @@ use crate::html::{self, Bar};
 use crate::output::{Target, tell};
 use crate::text::{bar, count, counted, mean, table};
 
+/// Writes of a window, unless asked for otherwise: those of paper 004.
+const WINDOW: u64 = 200;
 const MOST_SERVERS_SHOWN: usize = 24;
 const MOST_SERVERS_DRAWN: usize = 400;
 const BAR_WIDTH: usize = 40;
@@ -48,12 +50,7 @@ struct Placed {
 
 pub(super) fn run(args: &PlaceArgs) -> Result<Outcome> {
     let (policy, place) = asked_for(&args.policy)?;
-    if args.probing != ProbingArgs::default() && policy.name != "two-choice" {
-        bail!(
-            "--share, --in-flight and --pre-assign are for two-choice, not for {}; leave them out",
-            policy.name
-        );
-    }
+    refuse_ignored(args, policy)?;
     let inputs = [args.writes.as_path(), &args.servers];
     if inputs.iter().all(|path| *path == Path::new("-")) {
         bail!("-: standard input can only be read once; name a file for the other");
@@ -110,6 +107,34 @@ fn asked_for(name: &str) -> Result<(&'static Policy, PlaceFn)> {
         .with_context(|| unknown(name, "policy", placing().map(|p| p.0)))
 }
 
+/// Refuses options that the policy would ignore.
+fn refuse_ignored(args: &PlaceArgs, policy: &Policy) -> Result<()> {
+    let ProbingArgs { share, in_flight, pre_assign } = args.probing;
+    let by_log: &[&str] = &["mlml", "trh", "nltr"];
+    for (option, is_given, policies) in [
+        ("--levels", args.levels.is_some(), &["nltr"][..]),
+        ("--threshold", args.threshold.is_some(), by_log),
+        ("--window", args.window.is_some(), by_log),
+        ("--resort", args.resort, by_log),
+        ("--share", share.is_some(), &["two-choice"]),
+        ("--in-flight", in_flight.is_some(), &["two-choice"]),
+        ("--pre-assign", pre_assign, &["two-choice"]),
+        ("--optimistic", args.optimistic, &["hm-lru"]),
+    ] {
+        ensure!(
+            !is_given || policies.contains(&policy.name),
+            "{option} is for {}, not for {}; leave it out",
+            policies.join(", "),
+            policy.name
+        );
+    }
+    ensure!(
+        !pre_assign || share.is_some() || in_flight.is_some(),
+        "--pre-assign changes nothing without --share or --in-flight; give one of them, or leave it out"
+    );
+    Ok(())
+}
+
 /// The servers of a file, of which there must be some, with names that can be joined by `|`.
 fn read_servers(path: &Path) -> Result<Nodes<Server>, InputError> {
     let source = Source::open(path)?;
@@ -132,19 +157,20 @@ fn placed(place: PlaceFn, args: &PlaceArgs, nodes: &Nodes<Server>, input: &Write
         writes_in_flight: args.probing.in_flight.unwrap_or(0),
         pre_assign: args.probing.pre_assign,
     };
+    let usual = Options::default();
     let options = Options {
         n_replicas: args.replicas,
-        levels: args.levels,
-        threshold_bytes: args.threshold,
+        levels: args.levels.unwrap_or(usual.levels),
+        threshold_bytes: args.threshold.unwrap_or(usual.threshold_bytes),
         resort: args.resort,
         probing,
-        ..Options::default()
+        ..usual
     };
     let backlogs = nodes.nodes.iter().map(|server| server.backlog);
     let log = ServerLog::new(backlogs, Unit::default(), Forget::default());
     let heat = HeatMap::new(nodes.warmth.iter().copied(), args.optimistic);
     let mut placer = Placer::new(place, options, Servers { log, heat })?;
-    let window = usize::try_from(args.window).unwrap_or(usize::MAX);
+    let window = usize::try_from(args.window.unwrap_or(WINDOW)).unwrap_or(usize::MAX);
     let servers = placer.windows(&input.writes, window, &mut Seeded::new(args.seed))?;
     let loads = placer.servers().log.loads().to_vec();
     let spread = Spread::new(&loads);

@@ -46,8 +46,12 @@ fn every_policy() {
     let folder = folder_with(&[("writes.csv", &writes), ("servers.csv", SERVERS)]);
     for policy in evenkeel::policy::placing().map(|(policy, _)| policy.name) {
         let args = ["place", "writes.csv", "--servers", "servers.csv", "--policy", policy, "--replicas", "3"];
-        let more = ["--levels", "3", "--threshold", "2", "--window", "50", "--seed", "7"];
-        let args = [&args[..], &more].concat();
+        let more: &[&str] = match policy {
+            "nltr" => &["--levels", "3", "--threshold", "2", "--window", "50"],
+            "mlml" | "trh" => &["--threshold", "2", "--window", "50"],
+            _ => &[],
+        };
+        let args = [&args[..], more, &["--seed", "7"]].concat();
         let summary = json(&[&args[..], &["--json"]].concat(), folder.path());
         assert_eq!((&summary["policy"], &summary["writes"]), (&policy.into(), &300.into()));
         assert_eq!(summary["probes"], if policy == "two-choice" { 1800 } else { 0 });
@@ -120,8 +124,14 @@ fn edges() {
             [("none.csv", 0, 0.0), ("empty.csv", 2, 0.0), ("twice.csv", 2, 18.0), ("equal.csv", 4, 20.0)]
         {
             for (servers, n_servers) in [("one.csv", 1.0), ("three.csv", 3.0)] {
-                let args = ["place", writes, "--servers", servers, "--policy", policy, "--optimistic"];
-                let args = [&args[..], &["--levels", "32", "--window", "1", "--json"]].concat();
+                let more: &[&str] = match policy {
+                    "nltr" => &["--levels", "32", "--window", "1"],
+                    "mlml" | "trh" => &["--window", "1"],
+                    "hm-lru" => &["--optimistic"],
+                    _ => &[],
+                };
+                let args = ["place", writes, "--servers", servers, "--policy", policy, "--json"];
+                let args = [&args[..], more].concat();
                 let summary = json(&args, folder.path());
                 assert_eq!(summary["writes"], n_writes, "{args:?}");
                 let all = summary["mean_load"].as_f64().unwrap() * n_servers;
@@ -165,7 +175,7 @@ fn shared_probes() {
         (summary["max_load"].as_u64().unwrap(), summary["probes"].as_u64().unwrap())
     };
     let usual = run(&[]);
-    assert_eq!((usual.1, run(&["--share", "0", "--in-flight", "0", "--pre-assign"])), (120, usual));
+    assert_eq!((usual.1, run(&["--share", "0", "--in-flight", "0"])), (120, usual));
     assert_eq!(run(&["--share", "60", "--pre-assign"]), (usual.0, 5));
     let once = run(&["--share", "60"]);
     assert!(once.1 == 5 && once.0 != usual.0, "{once:?} {usual:?}");
@@ -203,14 +213,9 @@ fn what_is_refused() {
         (&["writes.csv", "--servers", "servers.csv", "--window", "0"], "--window"),
         (&["writes.csv", "--servers", "servers.csv", "--levels", "33"], "--levels"),
         (
-            &["writes.csv", "--servers", "servers.csv", "--share", "9"],
-            "--pre-assign are for two-choice, not for mlml; leave them out",
+            &["writes.csv", "--servers", "servers.csv", "--policy", "two-choice", "--pre-assign"],
+            "changes nothing without --share or --in-flight",
         ),
-        (
-            &["writes.csv", "--servers", "servers.csv", "--policy", "trh", "--pre-assign"],
-            "are for two-choice",
-        ),
-        (&["writes.csv", "--servers", "servers.csv", "--in-flight", "0"], "are for two-choice"),
         (&["writes.csv", "--servers", "servers.csv", "--policy", "two-choice", "--share", "x"], "--share"),
         (&["writes.csv"], "--servers"),
         (&["-", "--servers", "-"], "only be read once"),
@@ -230,6 +235,27 @@ fn what_is_refused() {
         let output = evenkeel(&[&["place"], args].concat(), folder.path());
         assert_eq!(output.status.code(), Some(2), "{args:?} {}", stdout(&output));
         assert!(stderr(&output).contains(complaint), "{args:?}: {}", stderr(&output));
+    }
+    // Every policy takes the options that concern it, and says so of the others.
+    let by_log = &["mlml", "trh", "nltr"][..];
+    for (option, policies) in [
+        (&["--levels", "2"][..], &["nltr"][..]),
+        (&["--threshold", "0"], by_log),
+        (&["--window", "200"], by_log),
+        (&["--resort"], by_log),
+        (&["--share", "0"], &["two-choice"]),
+        (&["--in-flight", "0"], &["two-choice"]),
+        (&["--share", "1", "--pre-assign"], &["two-choice"]),
+        (&["--optimistic"], &["hm-lru"]),
+    ] {
+        for policy in evenkeel::policy::placing().map(|(policy, _)| policy.name) {
+            let args = ["place", "writes.csv", "--servers", "servers.csv", "--policy", policy];
+            let output = evenkeel(&[&args[..], option].concat(), folder.path());
+            let is_refused = !policies.contains(&policy);
+            assert_eq!(output.status.code(), Some(if is_refused { 2 } else { 0 }), "{policy} {option:?}");
+            let complaint = format!("{} is for {}, not for {policy}", option[0], policies.join(", "));
+            assert_eq!(stderr(&output).contains(&complaint), is_refused, "{}", stderr(&output));
+        }
     }
     let none = json(&["place", "none.csv", "--servers", "servers.csv", "--json"], folder.path());
     assert_eq!((&none["writes"], &none["max_load"]), (&0.into(), &130.into()));
