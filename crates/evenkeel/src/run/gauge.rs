@@ -93,8 +93,9 @@ impl Gauge {
     pub(super) fn learn(&mut self, now_ns: u64, moved: Nanoblocks, took_ns: u64, share: f64) {
         if moved > 0 {
             let pace_ns = took_ns as f64 / blocks(moved);
-            // What was only feared, because something was late, gives way to what is seen.
-            if self.pace_ns > self.proven_ns {
+            // What was only feared, because something was late, gives way to what is seen; but by a coarse clock some
+            // transfers take no time.
+            if self.pace_ns > self.proven_ns && took_ns > 0 {
                 self.proven_ns = pace_ns.min(self.pace_ns);
             } else {
                 self.proven_ns += (pace_ns - self.proven_ns) * LEARN * share;

@@ -28,8 +28,10 @@ impl Executor<'_> {
     }
 
     fn next_to_look_at(&mut self) -> Option<End> {
-        if self.to_look_at.is_empty() && !self.is_at_limit() {
-            let server = self.limited.pop_front()?;
+        // Who has waited for the limit comes first, else others would always be faster.
+        if !self.is_at_limit()
+            && let Some(server) = self.limited.pop_front()
+        {
             self.servers[server.index()].is_limited = false;
             return Some(End::Server(server.0));
         }

@@ -758,19 +758,12 @@ fn what_stood_behind_a_dead_servers_work_starts() {
     requests.push((0, 1, &[2]));
     let last = requests.len() as u32 - 1;
     let (batch, cluster) = arriving(2, 3, &requests).build();
-    let settings = Settings::online(Pick::LeastLoaded);
-    let mut executor =
-        Executor::new(&batch, &cluster, &Schedule::default(), settings, 0).expect("no plan is a good one");
-    let mut out = Vec::new();
-    let mut tell = |event| {
-        executor.on_event(0, event, &mut out).expect("it fits");
-        started(&out)
-    };
-    let n_started = (0..=last).map(|request| tell(Event::Arrived { request }).len()).last();
-    assert_eq!(n_started, Some(2));
-    let (transfer, _) = tell(Event::Wake)[1];
-    assert_eq!(tell(Event::Done { transfer }).len(), 2, "all that the client looks at is at a busy server");
-    assert_eq!(tell(Event::ServerDown { server: ServerId(0) }).last().map(|s| s.1), Some(last));
+    let mut told = Told::new(&batch, &cluster, &Schedule::default(), Settings::online(Pick::LeastLoaded));
+    let started: Vec<(u64, u32, u32)> = (0..=last).flat_map(|request| told.arrive(request)).collect();
+    assert_eq!(started.len(), 2);
+    let done = told.tell(Event::Done { transfer: started[1].0 });
+    assert_eq!(done, [], "all that the client looks at is at a busy server");
+    assert_eq!(told.tell(Event::ServerDown { server: ServerId(0) })[0].1, last);
 }
 
 /// A server that comes and goes breaks its transfer off each time: a request does not try for ever. All pieces that
@@ -846,4 +839,203 @@ fn taking_from_a_long_list_is_quick() {
         n_done += 1;
     }
     assert_eq!(n_done, n_requests - 1);
+}
+
+/// An executor of requests that arrive, told one event after the other.
+struct Told<'a> {
+    executor: Executor<'a>,
+    now_ns: u64,
+    out: Vec<Action>,
+}
+
+impl<'a> Told<'a> {
+    fn new(batch: &'a Batch, cluster: &'a Cluster, plan: &Schedule, settings: Settings) -> Self {
+        let executor = Executor::new(batch, cluster, plan, settings, 0).expect("a good plan");
+        Self { executor, now_ns: 0, out: Vec::new() }
+    }
+
+    /// What starts then: transfers, requests and servers.
+    fn tell(&mut self, event: Event) -> Vec<(u64, u32, u32)> {
+        self.out.clear();
+        self.executor.on_event(self.now_ns, event, &mut self.out).expect("it fits");
+        let start = |action: &Action| match *action {
+            Action::Start { transfer, request, server, .. } => Some((transfer, request, server.0)),
+            _ => None,
+        };
+        self.out.iter().filter_map(start).collect()
+    }
+
+    fn arrive(&mut self, request: u32) -> Vec<(u64, u32, u32)> {
+        self.tell(Event::Arrived { request })
+    }
+
+    /// Time passes, and the executor is woken when it wants to be.
+    fn wait(&mut self, seconds: u64) {
+        let until_ns = self.now_ns + seconds * SECOND;
+        while let Some(at_ns) = self.executor.wake_at().filter(|&at_ns| at_ns <= until_ns) {
+            self.now_ns = at_ns;
+            self.tell(Event::Wake);
+        }
+        self.now_ns = until_ns;
+    }
+}
+
+/// What has failed is tried elsewhere, if anybody else has it.
+#[test]
+fn what_failed_starts_elsewhere() {
+    let (batch, cluster) = arriving(1, 2, &[(0, 1, &[0, 1])]).build();
+    let mut told = Told::new(&batch, &cluster, &Schedule::default(), Settings::online(Pick::LeastLoaded));
+    let first = told.arrive(0)[0];
+    let second = told.tell(Event::Failed { transfer: first.0 })[0];
+    assert_eq!((first.2, second.2), (0, 1));
+}
+
+/// A second copy that would be done later than the first is not worth it.
+#[test]
+fn nothing_is_hedged_where_that_takes_longer() {
+    let mut scene = uniform(1, 2, 1, 2);
+    scene.servers[1].speed = Speed::from_millionths(10_000).expect("a speed");
+    let (batch, cluster) = scene.build();
+    let plan = plan(&batch, &cluster);
+    let settings = Settings { hedge_blocks: 10, ..rigid() };
+    let mut world = World::new(&batch, &cluster, &plan, settings, Chaos::default(), 0);
+    world.slowness[0] = 3;
+    assert_eq!((world.run(), world.log.len()), (3 * SECOND, 2), "a start and a delivery");
+}
+
+/// A request that fails makes way for what stood behind its pieces.
+#[test]
+fn what_stood_behind_a_failed_request_starts() {
+    let mut requests: Vec<(usize, u64, &[usize])> = vec![(0, 21, &[1, 2]), (1, 9, &[0]), (2, 1, &[3])];
+    requests.extend([(3, 1, &[0][..]); 20]);
+    requests.push((3, 1, &[1]));
+    let last = requests.len() as u32 - 1;
+    let (batch, cluster) = arriving(4, 4, &requests).build();
+    let row =
+        |server| Transfer { request: 0, server: ServerId(server), start: Fixed::ZERO, blocks: 1.into() };
+    let transfers = std::iter::once(2).chain([1; 20]).map(row).collect();
+    let plan = Schedule { transfers, length: 21.into() };
+    let settings = Settings { most_failures: 0, ..Settings::online(Pick::LeastLoaded) };
+    let mut told = Told::new(&batch, &cluster, &plan, settings);
+    let piece = told.tell(Event::Wake)[0];
+    assert_eq!((piece.1, piece.2), (0, 2));
+    let (_, other) = (told.arrive(1), told.arrive(2)[0]);
+    // From now on lists tell only who is first.
+    assert_eq!(told.tell(Event::Failed { transfer: other.0 }), []);
+    (3..=last).for_each(|request| assert_eq!(told.arrive(request), [], "{request}"));
+    let started = told.tell(Event::Failed { transfer: piece.0 });
+    assert_eq!(started.iter().map(|start| start.1).collect::<Vec<_>>(), [last]);
+}
+
+/// A server that comes and goes does not have everything planned anew each time.
+#[test]
+fn plans_are_few_however_often_a_server_is_back() {
+    let (batch, cluster) = uniform(20, 10, 1_000, 3).build();
+    let plan = plan(&batch, &cluster);
+    let mut world = World::new(&batch, &cluster, &plan, Settings::default(), Chaos::default(), 0);
+    for k in 1..100 {
+        world.say(k * SECOND, Next::Down(3));
+        world.say(k * SECOND + SECOND / 2, Next::Up(3));
+    }
+    world.run();
+    let n_replans = world.executor.n_replans();
+    assert!((10..60).contains(&n_replans), "{n_replans}");
+}
+
+/// A transfer that ends a bit later than planned leaves the order as it is; by more than half its length, nobody waits
+/// any longer for who should be first.
+#[test]
+fn the_plan_is_left_when_a_transfer_ends_late() {
+    let (batch, cluster) = arriving(3, 3, &[(0, 1, &[0]), (0, 1, &[1]), (1, 1, &[1]), (2, 1, &[2])]).build();
+    let row = |request, server, start: u64| Transfer {
+        request,
+        server: ServerId(server),
+        start: start.into(),
+        blocks: 1.into(),
+    };
+    let transfers = vec![row(0, 0, 0), row(1, 1, 1), row(2, 1, 2), row(3, 2, 0)];
+    let plan = Schedule { transfers, length: 3.into() };
+    for (tenths, requests) in [(14, &[][..]), (16, &[2])] {
+        // Not late while it is under way.
+        let settings = Settings { late: Late::Share(2.0), replan: None, ..Settings::default() };
+        let mut told = Told::new(&batch, &cluster, &plan, settings);
+        let started = told.tell(Event::Wake);
+        let &(transfer, _, _) = started.iter().find(|start| start.1 == 3).expect("it is first");
+        told.now_ns = tenths * SECOND / 10;
+        let started: Vec<u32> = told.tell(Event::Done { transfer }).iter().map(|start| start.1).collect();
+        assert_eq!(started, requests);
+    }
+}
+
+/// What a server turned out to be is believed after one transfer that was late, and `peak-ewma` believes the slowest
+/// even if others were quick since.
+#[test]
+fn slow_servers_are_remembered() {
+    let held: [&[usize]; 7] = [&[0], &[0], &[0, 1], &[0, 1], &[0, 1], &[0, 1], &[0, 1]];
+    let requests: Vec<(usize, u64, &[usize])> =
+        (0..).zip(held).map(|(client, held)| (client, 1, held)).collect();
+    let (batch, cluster) = arriving(7, 2, &requests).build();
+    let late = Settings::online(Pick::LeastLoaded);
+    let peak = Settings { late: Late::Share(100.0), ..Settings::online(Pick::PeakEwma) };
+    for (settings, n_slow) in [(late, 2), (peak, 1)] {
+        let mut told = Told::new(&batch, &cluster, &Schedule::default(), settings);
+        for request in 0..2 {
+            let (transfer, _, _) = told.arrive(request)[0];
+            told.wait(if request < n_slow { 10 } else { 1 });
+            told.tell(Event::Done { transfer });
+        }
+        let started: Vec<u32> =
+            (2..7).flat_map(|request| told.arrive(request)).map(|start| start.2).collect();
+        assert_eq!(started, [1], "all others wait there, too");
+    }
+}
+
+/// What took no time by a coarse clock does not make a server infinitely fast.
+#[test]
+fn no_time_at_all_is_not_believed() {
+    let held: [&[usize]; 8] = [&[0], &[0], &[0, 1], &[0, 1], &[0, 1], &[0, 1], &[0, 1], &[0, 1]];
+    let requests: Vec<(usize, u64, &[usize])> =
+        (0..).zip(held).map(|(client, held)| (client, 1, held)).collect();
+    let mut scene = arriving(8, 2, &requests);
+    scene.servers[0].slots = 2;
+    let (batch, cluster) = scene.build();
+    let mut told = Told::new(&batch, &cluster, &Schedule::default(), Settings::online(Pick::LeastLoaded));
+    told.arrive(0);
+    told.wait(4);
+    let (transfer, _, _) = told.arrive(1)[0];
+    told.tell(Event::Done { transfer });
+    let started: Vec<u32> = (2..8).flat_map(|request| told.arrive(request)).map(|start| start.2).collect();
+    assert_eq!(started, [0, 1]);
+}
+
+/// Under a limit on all transfers servers take turns: one that has much to do does not keep the others waiting.
+#[test]
+fn servers_take_turns_under_a_limit() {
+    let requests: [(usize, u64, &[usize]); 6] =
+        [(0, 1, &[0]), (1, 1, &[1]), (2, 1, &[0]), (3, 1, &[1]), (4, 1, &[0]), (5, 1, &[1])];
+    let mut scene = arriving(6, 2, &requests);
+    scene.limit = Some(1);
+    let (batch, cluster) = scene.build();
+    let mut told = Told::new(&batch, &cluster, &Schedule::default(), Settings::online(Pick::LeastLoaded));
+    let mut started = told.arrive(0);
+    (1..6).for_each(|request| assert_eq!(told.arrive(request), []));
+    let mut order = Vec::new();
+    while let Some(&(transfer, request, _)) = started.first() {
+        order.push(request);
+        started = told.tell(Event::Done { transfer });
+    }
+    assert_eq!(order, [0, 1, 2, 3, 4, 5]);
+}
+
+/// Of the longest list the nearest is taken.
+#[test]
+fn who_has_nothing_to_do_takes_what_is_near() {
+    let requests: [(usize, u64, &[usize]); 4] = [(0, 1, &[2]), (1, 1, &[3]), (0, 1, &[0]), (0, 1, &[1])];
+    let (batch, cluster) = arriving(2, 4, &requests).build();
+    let cluster = cluster.on_hosts(["near", "b", "c", "d"], ["far", "near"]);
+    let settings = Settings { shares_work: true, ..Settings::online(Pick::LeastLoaded) };
+    let mut told = Told::new(&batch, &cluster, &Schedule::default(), settings);
+    let started: Vec<(u64, u32, u32)> = (0..4).flat_map(|request| told.arrive(request)).collect();
+    assert_eq!(started.len(), 2, "both clients are busy");
+    assert_eq!(told.tell(Event::Done { transfer: started[1].0 })[0].1, 2);
 }

@@ -141,6 +141,8 @@ fn g_003_4() {
         let (literal, after) = algorithm_2(n.cast_signed(), &signed(backlogs), &signed(held));
         assert_eq!((literal.as_slice(), after), (printed, left));
     }
+    assert_eq!(counts(4, &[0, 9], &[1, 5]), [1, 3], "none gets more than it holds");
+    assert_eq!(counts(9, &[0, 0], &[1, 2]), [1, 2]);
 }
 
 /// Requests for one block each of one client, on so many servers.
@@ -584,4 +586,16 @@ fn large_work() {
         assert_eq!(measures.remote_bytes == 0, all_local);
         assert!(measures.max_tasks - measures.min_tasks <= 1);
     }
+}
+
+/// The task of a process that died is first in its list again.
+#[test]
+fn what_was_begun_goes_first() {
+    let work = matrix(&[&[9, 8, 7]]);
+    let mut guided = Guided::new(&work, &[ProcessId(0); 3]).expect("its own");
+    let mut out = Vec::new();
+    for event in [Event::Idle(ProcessId(0)), Event::Died(ProcessId(0)), Event::Idle(ProcessId(0))] {
+        guided.on_event(event, &mut out).expect("it fits");
+    }
+    assert_eq!(out, [Action::Start(ProcessId(0), 0); 2]);
 }

@@ -698,3 +698,19 @@ fn spreads() {
     assert_eq!(found, Spread { max: 9, min: 2, mean: Ratio::from(5), stddev: 2.0 });
     assert_eq!(Spread::new(&[]), Spread { max: 0, min: 0, mean: Ratio::ZERO, stddev: 0.0 });
 }
+
+/// Long writes go to the lightly loaded section of servers, short ones to the other.
+#[test]
+fn sections_of_writes_go_to_those_of_servers() {
+    let options = Options { levels: 1, ..Options::default() };
+    let found = placed("nltr", &[0, 10, 20, 100], &[(3, 50), (7, 1)], options, &mut injected(&[0; 4]));
+    assert_eq!(found.0, [0, 2]);
+}
+
+/// Copies take their turns like writes.
+#[test]
+fn mlml_deals_copies_in_turn() {
+    let options = Options { n_replicas: 2, ..Options::default() };
+    let found = placed("mlml", &[0, 1, 2, 3, 100, 200], &[(4, 2), (10, 1)], options, &mut injected(&[]));
+    assert_eq!(found.0, [0, 1, 2, 3]);
+}
