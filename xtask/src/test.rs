@@ -5,6 +5,7 @@ use crate::run::{Result, require_cargo_tool, require_program, root, run, run_wit
 fn run_all() -> Result<()> {
     require_program("python3", &["-c", "import venv, ensurepip"], &["python3", "python3-venv"])?;
     require_program("c++", &["--version"], &["g++"])?;
+    require_program("chromium", &["--version"], &["chromium"])?;
     require_cargo_tool("cargo-deny", &["--no-default-features"])?;
     run("cargo", &["fmt", "--all", "--check"])?;
     run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;

@@ -22,12 +22,13 @@ Start here:
   evenkeel check batch.csv plan.csv        verify it from scratch
   evenkeel explain batch.csv               what limits it, and what would help
   evenkeel compare batch.csv               all policies on it, side by side
+  evenkeel simulate batch.csv              carried out on a cluster, by several policies
 
 A batch is a CSV file with one row a request: who wants how much, and which servers hold a copy.
   client,bytes,replicas
   c0,1,s0|s3|s7
 
-Exit status: 0 done, 1 a check failed, 2 wrong usage or input."
+Exit status: 0 done, 1 a check failed, 2 wrong usage or input, 130 interrupted."
 )]
 pub struct Cli {
     /// What to do.
@@ -54,6 +55,8 @@ pub enum Command {
     Collective(CollectiveArgs),
     /// Choose servers for writes
     Place(PlaceArgs),
+    /// What would happen on a cluster: slow servers, outages, arrivals over time, by several policies
+    Simulate(SimulateArgs),
     /// Draw a batch to try things on
     Generate(GenerateArgs),
     /// A hot spot, planned by several policies, side by side
@@ -448,6 +451,79 @@ pub struct ProbingArgs {
     /// two-choice: what is promised to a server counts at once, so that --share or --in-flight do not make all run to one server
     #[arg(long)]
     pub pre_assign: bool,
+}
+
+/// Arguments of `simulate`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel simulate slow-server.toml
+  evenkeel simulate slow-server.toml --set servers.s3.speed=0.5 --policy optimal,nearest
+  evenkeel simulate slow-server.toml --replication 2..4 --html page.html
+  evenkeel simulate slow-server.toml --sweep servers.latency=0ms,2ms,10ms --csv runs.csv --json
+  evenkeel simulate batch.csv --block 64MB --set servers.bandwidth=200MB/s
+
+A scenario is a TOML file; docs/simulate.md tells every key, and examples/ has some to begin with. All have defaults:
+  policies = [\"nearest\", \"optimal\"]
+  [servers]
+  count = 100
+  [[slow]]
+  servers = \"10%\"
+  factor = 0.2
+  [workload]
+  requests = 10000
+
+Every key can be set from the command line, in a sweep to several values in turn: a list, or a range, which is taken at 9 \
+points at most, or at N of them (from..to:N). All policies of a repetition meet the same requests on the same cluster. \
+Ctrl-C stops after the runs under way; what is done by then is told. Exit status 130 then.")]
+pub struct SimulateArgs {
+    /// The scenario, TOML, or a batch, CSV or JSON; `-` is a scenario from standard input
+    pub scenario: PathBuf,
+    /// Set a key of the scenario, such as servers.s3.speed=0.1
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub set: Vec<String>,
+    /// Try several values of a key: clients.count=16..256, network.nic=1Gb/s,10Gb/s
+    #[arg(long, value_name = "KEY=A..B")]
+    pub sweep: Vec<String>,
+    /// Try several numbers of copies: a sweep of workload.copies
+    #[arg(long, value_name = "A..B")]
+    pub replication: Option<String>,
+    /// These policies, with commas between them, instead of those of the scenario
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub policy: Vec<String>,
+    /// How often each policy is tried, instead of what the scenario says
+    #[arg(long, value_name = "N")]
+    pub repetitions: Option<u32>,
+    /// Seed of whatever is drawn, instead of that of the scenario
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// With a batch: what is known of the servers, as for plan
+    #[arg(long, value_name = "FILE")]
+    pub servers: Option<PathBuf>,
+    /// With a batch: what is known of the clients, as for plan
+    #[arg(long, value_name = "FILE")]
+    pub clients: Option<PathBuf>,
+    /// With a batch: the size of a block, to which sizes are rounded up [default: 1]
+    #[arg(long, value_name = "SIZE")]
+    pub block: Option<String>,
+    /// Runs at once; 0 is as many as there are processors. The result does not depend on it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub threads: usize,
+    /// Do not ask before it takes long
+    #[arg(long)]
+    pub yes: bool,
+    /// What takes longer than this is asked for first, or needs --yes
+    #[arg(long, value_name = "SPAN", default_value = "10min")]
+    pub ask_after: String,
+    /// Where to write a page with charts; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Where to write the figures of every run, as CSV; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub csv: Option<PathBuf>,
+    /// Print everything as one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 fn assign_policy_help() -> String {

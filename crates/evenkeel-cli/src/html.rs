@@ -19,9 +19,11 @@ pub(crate) fn page(title: &str, body: &str) -> String {
 
 const STYLE: &str = "\
 :root { color-scheme: light dark; --ink: #1c2430; --soft: #5b6675; --line: #d8dee6; --paper: #ffffff; --card: #f6f8fa;
-  --bar: #3b7dd8; --best: #2a9d63; --mark: #c2410c; }
+  --bar: #3b7dd8; --best: #2a9d63; --mark: #c2410c; --c0: #3b7dd8; --c1: #d9822b; --c2: #2a9d63; --c3: #b5467f; --c4: #7a5bd0;
+  --c5: #8a6d1f; --c6: #1795a3; --c7: #d64545; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e6eaf0; --soft: #9aa6b5; --line: #323c49; --paper: #12171e;
-  --card: #1a212a; --bar: #6ba4f0; --best: #4cc38a; --mark: #fb923c; } }
+  --card: #1a212a; --bar: #6ba4f0; --best: #4cc38a; --mark: #fb923c; --c0: #6ba4f0; --c1: #f5a85a; --c2: #4cc38a; --c3: #ec83b7;
+  --c4: #a78bfa; --c5: #d6b656; --c6: #4fd1dd; --c7: #ff8080; } }
 * { box-sizing: border-box; }
 body { margin: 0; background: var(--paper); color: var(--ink); font: 16px/1.5 system-ui, sans-serif; }
 main { max-width: 68rem; margin: 0 auto; padding: 1.5rem 1rem 4rem; }
@@ -41,6 +43,12 @@ svg .mark { stroke: var(--mark); stroke-width: 2; stroke-dasharray: 5 4; } svg .
 .card svg { margin-top: .4rem; }
 .chart { border: 1px solid var(--line); border-radius: 8px; background: var(--card); padding: .8rem; overflow-x: auto; }
 .chart svg { min-width: 34rem; }
+svg .grid-line { stroke: var(--line); } svg .whisker { stroke: var(--ink); stroke-width: 1.5; }
+svg .line { fill: none; stroke-width: 2.2; stroke-linejoin: round; } svg .heat { fill: var(--bar); }
+.key { display: flex; flex-wrap: wrap; gap: .2rem 1.1rem; margin-bottom: .5rem; font-size: .93rem; }
+.key i { display: inline-block; width: 1.1rem; height: .25rem; border-radius: 2px; margin-right: .4rem; vertical-align: middle; }
+.heats { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(19rem, 100%), 1fr)); gap: .8rem; }
+.ends { display: flex; justify-content: space-between; font-size: .8rem; color: var(--soft); }
 figure { margin: 0; } figcaption { color: var(--soft); font-size: .9rem; margin-top: .4rem; }
 ";
 
@@ -66,21 +74,24 @@ pub(crate) fn table(header: &[&str], rows: &[(bool, Vec<String>)]) -> String {
 pub(crate) struct Bar<'a> {
     pub(crate) name: &'a str,
     pub(crate) value: f64,
+    /// How far it may be off, drawn across its end.
+    pub(crate) margin: Option<f64>,
     /// What stands behind it.
     pub(crate) label: String,
     /// Drawn as the best.
     pub(crate) is_best: bool,
 }
 
-/// Horizontal bars with a dashed line at `mark`.
-pub(crate) fn bars(bars: &[Bar<'_>], (mark, mark_label): (f64, &str), caption: &str) -> String {
+/// Horizontal bars, with a dashed line at `mark`.
+pub(crate) fn bars(bars: &[Bar<'_>], mark: Option<(f64, &str)>, caption: &str) -> String {
     const WIDTH: f64 = 900.0;
     const LEFT: f64 = 130.0;
     const ROW: f64 = 26.0;
     const TOP: f64 = 26.0;
     // Room for the longest label, at about so much a character.
     let right = 24.0 + 7.5 * bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0) as f64;
-    let full = bars.iter().map(|bar| bar.value).fold(mark, f64::max);
+    let reach = |bar: &Bar<'_>| bar.value + bar.margin.unwrap_or(0.0);
+    let full = bars.iter().map(reach).fold(mark.map_or(0.0, |(mark, _)| mark), f64::max);
     let scale = if full > 0.0 { (WIDTH - LEFT - right).max(200.0) / full } else { 0.0 };
     let height = TOP + ROW * bars.len() as f64 + 6.0;
     let mut svg = String::new();
@@ -96,20 +107,30 @@ pub(crate) fn bars(bars: &[Bar<'_>], (mark, mark_label): (f64, &str), caption: &
             escaped(bar.name),
             y + 4.0,
             ROW - 8.0,
-            LEFT + length + 8.0,
+            LEFT + (reach(bar) * scale).max(1.0) + 8.0,
             y + 17.0,
             escaped(&bar.label),
         );
+        if let Some(margin) = bar.margin.filter(|margin| margin * scale > 0.5) {
+            let (from, to) = (LEFT + (bar.value - margin).max(0.0) * scale, LEFT + reach(bar) * scale);
+            let (middle, top, bottom) = (y + ROW / 2.0, y + ROW / 2.0 - 4.0, y + ROW / 2.0 + 4.0);
+            let _ = writeln!(
+                svg,
+                "<path class=\"whisker\" d=\"M{from:.1},{middle}H{to:.1}M{from:.1},{top}V{bottom}M{to:.1},{top}V{bottom}\"/>"
+            );
+        }
     }
-    let x = LEFT + mark * scale;
-    let _ = writeln!(
-        svg,
-        "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{}\"/><text class=\"marked\" x=\"{x:.1}\" y=\"14\" \
-         text-anchor=\"middle\">{}</text>",
-        TOP - 6.0,
-        height - 2.0,
-        escaped(mark_label)
-    );
+    if let Some((mark, label)) = mark {
+        let x = LEFT + mark * scale;
+        let _ = writeln!(
+            svg,
+            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{}\"/><text class=\"marked\" x=\"{x:.1}\" \
+             y=\"14\" text-anchor=\"middle\">{}</text>",
+            TOP - 6.0,
+            height - 2.0,
+            escaped(label)
+        );
+    }
     figure(WIDTH, height, &svg, caption)
 }
 
@@ -143,6 +164,201 @@ pub(crate) fn areas(areas: &[Area<'_>], mark: f64, caption: &str) -> String {
             escaped(area.name),
             escaped(&area.label),
             y(mark),
+        );
+    }
+    let _ = writeln!(text, "</div><figcaption>{}</figcaption></figure>", escaped(caption));
+    text
+}
+
+/// A line of a chart.
+pub(crate) struct Line {
+    pub(crate) name: String,
+    /// From left to right.
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// How values are drawn, and written.
+#[derive(Clone, Copy)]
+pub(crate) struct Axis {
+    is_log: bool,
+    label: fn(f64) -> String,
+}
+
+impl Axis {
+    /// From 0 on.
+    pub(crate) fn from_zero(label: fn(f64) -> String) -> Self {
+        Self { is_log: false, label }
+    }
+
+    /// By orders of magnitude.
+    pub(crate) fn log(label: fn(f64) -> String) -> Self {
+        Self { is_log: true, label }
+    }
+
+    /// Where to draw lines: a few round values around these.
+    fn ticks(&self, least: f64, most: f64) -> Vec<f64> {
+        if self.is_log {
+            let (from, to) = (least.log10().floor() as i32, most.log10().ceil() as i32);
+            let decades = (from..=to).map(|power| 10_f64.powi(power));
+            // Of few orders of magnitude also what lies between.
+            let steps: &[f64] = if to - from <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+            let all: Vec<f64> =
+                decades.flat_map(|decade| steps.iter().map(move |step| step * decade)).collect();
+            let first = all.iter().rposition(|tick| *tick <= least).unwrap_or(0);
+            let last = all.iter().position(|tick| *tick >= most).unwrap_or(all.len() - 1);
+            return all[first..=last.max(first)].to_vec();
+        }
+        let rough = most.max(1e-12) / 4.0;
+        let decade = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0]
+            .map(|n| n * decade)
+            .into_iter()
+            .find(|step| *step >= rough)
+            .unwrap_or(rough);
+        (0..=(most / step).ceil() as u32).map(|k| f64::from(k) * step).collect()
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        if self.is_log { value.log10() } else { value }
+    }
+}
+
+/// Lines over a common axis with these ticks.
+pub(crate) fn lines(lines: &[Line], ticks: &[(f64, String)], axis: Axis, caption: &str) -> String {
+    const WIDTH: f64 = 900.0;
+    const HEIGHT: f64 = 320.0;
+    const LEFT: f64 = 76.0;
+    const BOTTOM: f64 = 28.0;
+    let values = || {
+        lines.iter().flat_map(|line| &line.points).map(|point| point.1).filter(|y| !axis.is_log || *y > 0.0)
+    };
+    let (least, most) =
+        values().fold((f64::INFINITY, 0.0), |(least, most), y| (f64::min(least, y), f64::max(most, y)));
+    if !least.is_finite() {
+        return String::new();
+    }
+    let y_ticks = axis.ticks(least, most);
+    let (bottom, top) = (axis.place(y_ticks[0]), axis.place(y_ticks[y_ticks.len() - 1]));
+    let of_lines = lines.iter().flat_map(|line| &line.points).map(|point| point.0);
+    let (left, right) = of_lines
+        .chain(ticks.iter().map(|tick| tick.0))
+        .fold((f64::INFINITY, f64::NEG_INFINITY), |(left, right), x| (left.min(x), right.max(x)));
+    let share = |value: f64, from: f64, to: f64| if to > from { (value - from) / (to - from) } else { 0.5 };
+    let x = |value: f64| LEFT + share(value, left, right) * (WIDTH - LEFT - 30.0);
+    let y = |value: f64| 10.0 + (1.0 - share(axis.place(value), bottom, top)) * (HEIGHT - BOTTOM - 10.0);
+    let mut svg = String::new();
+    for &tick in &y_ticks {
+        let at = y(tick);
+        let _ = writeln!(
+            svg,
+            "<line class=\"grid-line\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"soft\" x=\"{}\" \
+             y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            WIDTH - 30.0,
+            LEFT - 8.0,
+            at + 4.0,
+            (axis.label)(tick)
+        );
+    }
+    for (tick, label) in ticks {
+        let at = x(*tick);
+        let _ = writeln!(
+            svg,
+            "<line class=\"grid-line\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"10\" y2=\"{}\"/><text class=\"soft\" x=\"{at:.1}\" \
+             y=\"{}\" text-anchor=\"middle\">{}</text>",
+            HEIGHT - BOTTOM,
+            HEIGHT - 8.0,
+            escaped(label)
+        );
+    }
+    let mut key = String::from("<div class=\"key\">");
+    for (k, line) in lines.iter().enumerate() {
+        let colour = k % N_COLOURS;
+        let points = line.points.iter().filter(|point| !axis.is_log || point.1 > 0.0);
+        let points: Vec<String> =
+            points.map(|point| format!("{:.1},{:.1}", x(point.0), y(point.1))).collect();
+        // Beyond the last colour lines are dashed.
+        let dash = if k < N_COLOURS { "" } else { " stroke-dasharray=\"6 4\"" };
+        let _ = writeln!(
+            svg,
+            "<polyline class=\"line\" stroke=\"var(--c{colour})\"{dash} points=\"{}\"/>",
+            points.join(" ")
+        );
+        if line.points.len() <= 20 {
+            for point in points {
+                let (cx, cy) = point.split_once(',').unwrap_or_default();
+                let _ =
+                    writeln!(svg, "<circle cx=\"{cx}\" cy=\"{cy}\" r=\"3.5\" fill=\"var(--c{colour})\"/>");
+            }
+        }
+        let _ =
+            write!(key, "<span><i style=\"background: var(--c{colour})\"></i>{}</span>", escaped(&line.name));
+    }
+    key.push_str("</div>\n");
+    key + &figure(WIDTH, HEIGHT, &svg, caption)
+}
+
+const N_COLOURS: usize = 8;
+
+/// Rows of values over time.
+pub(crate) struct Heat<'a> {
+    pub(crate) name: &'a str,
+    /// What stands beside the name.
+    pub(crate) label: String,
+    pub(crate) rows: Vec<Vec<f64>>,
+    /// How much of the width a value takes.
+    pub(crate) step: f64,
+}
+
+/// Maps side by side, the stronger the colour, the closer to `most`; `ends` are the names of the first and the last row.
+pub(crate) fn heats(heats: &[Heat<'_>], most: f64, ends: (&str, &str), until: &str, caption: &str) -> String {
+    const WIDTH: f64 = 320.0;
+    const HEIGHT: f64 = 200.0;
+    const LEVELS: usize = 8;
+    const MOST_ROWS: usize = 128;
+    let mut text = String::from("<figure><div class=\"heats\">\n");
+    for heat in heats {
+        // Of very many rows some stand for all.
+        let every = heat.rows.len().div_ceil(MOST_ROWS).max(1);
+        let rows: Vec<&Vec<f64>> = heat.rows.iter().step_by(every).collect();
+        let (step, height) = (heat.step * WIDTH, HEIGHT / rows.len().max(1) as f64);
+        let mut paths = vec![String::new(); LEVELS + 1];
+        for (k, row) in rows.iter().enumerate() {
+            // By the root, so that little is still seen.
+            let level = |value: &f64| {
+                if most > 0.0 { ((value / most).sqrt() * LEVELS as f64).ceil() as usize } else { 0 }
+            };
+            let levels: Vec<usize> = row.iter().map(|value| level(value).min(LEVELS)).collect();
+            let mut from = 0;
+            for run in levels.chunk_by(|a, b| a == b) {
+                let (x, width) = (from as f64 * step, run.len() as f64 * step);
+                from += run.len();
+                let width = width.min(WIDTH - x);
+                if width > 0.0 {
+                    let _ = write!(
+                        paths[run[0]],
+                        "M{x:.1},{:.1}h{width:.1}v{height:.2}h-{width:.1}z",
+                        k as f64 * height
+                    );
+                }
+            }
+        }
+        let _ = writeln!(
+            text,
+            "<div class=\"card\"><b>{}</b> <span class=\"soft\">{}</span><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+             aria-label=\"{0}\" shape-rendering=\"crispEdges\">",
+            escaped(heat.name),
+            escaped(&heat.label)
+        );
+        for (level, path) in paths.iter().enumerate().skip(1).filter(|(_, path)| !path.is_empty()) {
+            let opacity = level as f64 / LEVELS as f64;
+            let _ = writeln!(text, "<path class=\"heat\" fill-opacity=\"{opacity:.3}\" d=\"{path}\"/>");
+        }
+        let _ = writeln!(
+            text,
+            "</svg><div class=\"ends\"><span>0</span><span>top: {} · bottom: {}</span><span>{}</span></div></div>",
+            escaped(ends.0),
+            escaped(ends.1),
+            escaped(until)
         );
     }
     let _ = writeln!(text, "</div><figcaption>{}</figcaption></figure>", escaped(caption));

@@ -11,6 +11,8 @@ fn main() -> ExitCode {
     match commands::run(Cli::parse()) {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Failed) => ExitCode::from(1),
+        // As shells have it of what ends by Ctrl-C.
+        Ok(Outcome::Interrupted) => ExitCode::from(130),
         // Whoever read our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

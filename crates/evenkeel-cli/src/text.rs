@@ -62,6 +62,74 @@ pub(crate) fn some_of(names: &[String], most: usize) -> String {
     }
 }
 
+/// Three digits and more: 0.0123, 1.23, 12.3, 123, 1,234.
+pub(crate) fn three_digits(n: f64) -> String {
+    let decimals = match n.abs() {
+        n if n >= 99.95 => return count(n.round() as u64),
+        n if n >= 9.995 => 1,
+        n if n >= 0.9995 => 2,
+        n if n >= 0.1 => 3,
+        _ => 4,
+    };
+    format!("{n:.decimals$}")
+}
+
+/// The unit that suits a number, of those that are so many of the first; the largest first.
+fn suited(n: f64, units: &[(f64, &'static str)]) -> (f64, &'static str) {
+    let fits = units.iter().find(|(factor, _)| n.abs() >= *factor * 0.9995);
+    fits.or(units.last()).copied().unwrap_or((1.0, ""))
+}
+
+const SPANS: [(f64, &str); 4] = [(1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns")];
+const SIZES: [(f64, &str); 6] =
+    [(1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"), (1.0, "B")];
+
+/// Seconds in a unit that suits them: 12.3 ms.
+pub(crate) fn span(seconds: f64) -> String {
+    with_unit(seconds, None, &SPANS)
+}
+
+/// The same of a round number, without zeros at its end: 10 ms.
+pub(crate) fn round_span(seconds: f64) -> String {
+    let text = span(seconds);
+    match text.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
+        _ => text,
+    }
+}
+
+/// The same, and how far they may be off: 12.3 ± 0.4 ms.
+pub(crate) fn span_about(seconds: f64, margin: Option<f64>) -> String {
+    with_unit(seconds, margin, &SPANS)
+}
+
+/// Bytes in a unit that suits them: 1.23 GB.
+pub(crate) fn size(bytes: f64) -> String {
+    with_unit(bytes, None, &SIZES)
+}
+
+fn with_unit(n: f64, margin: Option<f64>, units: &[(f64, &'static str)]) -> String {
+    if n == 0.0 {
+        return "0".to_owned();
+    }
+    let (factor, unit) = suited(n, units);
+    let value = three_digits(n / factor);
+    match margin {
+        Some(margin) if margin > 0.0 => format!("{value} ± {} {unit}", two_digits(margin / factor)),
+        _ => format!("{value} {unit}"),
+    }
+}
+
+fn two_digits(n: f64) -> String {
+    match n {
+        n if n >= 9.95 => count(n.round() as u64),
+        n if n >= 0.995 => format!("{n:.1}"),
+        n => format!("{n:.2}"),
+    }
+}
+
 /// What is called how, a line each.
 pub(crate) fn pairs(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
@@ -121,6 +189,15 @@ mod tests {
             [counted(1, "copy"), counted(2, "copy"), counted(2, "process")],
             ["1 copy", "2 copies", "2 processes"]
         );
+    }
+
+    #[test]
+    fn units_suit_their_numbers() {
+        let spans = [0.0, 1.5e-8, 0.000_25, 0.012_34, 0.9999, 12.345, 12_345.6].map(span);
+        assert_eq!(spans, ["0", "15.0 ns", "250 µs", "12.3 ms", "1.00 s", "12.3 s", "12,346 s"]);
+        assert_eq!([0.0, 0.01, 0.25, 300.0].map(round_span), ["0", "10 ms", "250 ms", "300 s"]);
+        assert_eq!(span_about(12.345, Some(0.42)), "12.3 ± 0.42 s");
+        assert_eq!([12.0, 64e6, 1.5e12].map(size), ["12.0 B", "64.0 MB", "1.50 TB"]);
     }
 
     #[test]

@@ -162,7 +162,10 @@ impl<'a> Fabric<'a> {
         for (number, server) in (0..).zip(&hardware.servers) {
             for &(from_ns, until_ns) in &server.outages {
                 agenda.add(from_ns, Event::Down(number));
-                agenda.add(until_ns, Event::Up(number));
+                // At the end of all times nobody comes back.
+                if until_ns < u64::MAX {
+                    agenda.add(until_ns, Event::Up(number));
+                }
             }
             for &(from_ns, _) in server.speeds.iter().filter(|_| network.is_some()) {
                 agenda.add(from_ns, Event::Speed(number));

@@ -143,7 +143,13 @@ fn page_of(input: &WorkInput, policy: &Policy, found: &Assignment, measures: &Me
     }
     let bars: Vec<Bar> = served
         .iter()
-        .map(|&(name, bytes)| Bar { name, value: bytes as f64, label: count(bytes), is_best: false })
+        .map(|&(name, bytes)| Bar {
+            name,
+            value: bytes as f64,
+            margin: None,
+            label: count(bytes),
+            is_best: false,
+        })
         .collect();
     let mean = input.work.total_bytes() as f64 / n_servers.max(1) as f64;
     let rows: Vec<(bool, Vec<String>)> = figures(input, found, measures)
@@ -161,7 +167,7 @@ fn page_of(input: &WorkInput, policy: &Policy, found: &Assignment, measures: &Me
         html::escaped(policy.summary),
         html::escaped(policy.source),
         html::table(&["", "bytes"], &rows),
-        html::bars(&bars, (mean, "mean"), &format!("{shown}the dashed line is the mean of all."))
+        html::bars(&bars, Some((mean, "mean")), &format!("{shown}the dashed line is the mean of all."))
     );
     html::page("Evenkeel: tasks assigned", &body)
 }

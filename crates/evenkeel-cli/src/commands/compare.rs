@@ -245,6 +245,7 @@ impl Comparison {
             .map(|row| Bar {
                 name: row.name,
                 value: row.length.0.nanos() as f64 / 1e9,
+                margin: None,
                 label: format!("{} ({:.3} x)", short(row.length.0), row.ratio),
                 is_best: row.ratio <= 1.0,
             })
@@ -268,7 +269,7 @@ impl Comparison {
             html::escaped(&self.remark()),
             html::bars(
                 &bars,
-                (lower_bound, &mark),
+                Some((lower_bound, &mark)),
                 "When the last transfer has ended; no plan ends before the dashed line. Green: proved to be the shortest."
             ),
             html::table(&HEADER, &rows),

@@ -11,6 +11,7 @@ mod place;
 mod plan;
 mod score;
 mod shell;
+mod simulate;
 
 use anyhow::{Context, Result, bail};
 use evenkeel::bound::Bound;
@@ -31,6 +32,8 @@ pub enum Outcome {
     Done,
     /// What was checked is wrong.
     Failed,
+    /// It was told to stop, and has told what it had by then.
+    Interrupted,
 }
 
 /// Does what the arguments say. An error means wrong usage or input.
@@ -45,6 +48,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Collective(args) => collective::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Generate(args) => generate::run(&args),
+        Command::Simulate(args) => simulate::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { command } => shell::man(command.as_deref()),

@@ -246,6 +246,7 @@ fn as_page(object: &Object<'_>, names: &NameTable, found: &Placed) -> String {
     let bar = |server: usize| Bar {
         name: names.name(server as u32),
         value: loads[server] as f64,
+        margin: None,
         label: count(loads[server] as u64),
         is_best: false,
     };
@@ -257,6 +258,6 @@ fn as_page(object: &Object<'_>, names: &NameTable, found: &Placed) -> String {
     };
     let body = html::table(&header, &[(false, row)])
         + "<h2>Loads of servers</h2>\n"
-        + &html::bars(&bars, (spread.mean.to_f64(), "mean"), &caption);
+        + &html::bars(&bars, Some((spread.mean.to_f64(), "mean")), &caption);
     html::page("Where writes go", &body)
 }

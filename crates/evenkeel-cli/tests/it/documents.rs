@@ -1,7 +1,7 @@
 //! Every command that the documents show is run, as it stands, and prints what they show.
 //!
 //! In a `console` block a line that begins with `$ ` is a command, and the lines up to the next one its output. The
-//! commands of a document run one after the other in one empty folder. `[..]` stands for anything in a line.
+//! commands of a document run one after the other in one folder that holds nothing but the `examples`. `[..]` stands for anything in a line.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,6 +28,7 @@ fn the_other_documents() {
 #[test]
 fn the_examples_in_the_help() {
     let folder = tempfile::tempdir().unwrap();
+    copy_examples(folder.path());
     bash(
         "evenkeel generate | gzip > batch.csv.gz; evenkeel generate --format json --out batch.json;
         (echo server; printf 's%d\\n' {0..999}) > servers.csv;
@@ -47,6 +48,7 @@ fn the_examples_in_the_help() {
         "collective",
         "place",
         "compare",
+        "simulate",
         "demo",
         "",
     ] {
@@ -63,9 +65,18 @@ fn the_examples_in_the_help() {
     assert!(n_run > 10, "{n_run}");
 }
 
+fn copy_examples(to: &Path) {
+    fs::create_dir_all(to).unwrap();
+    for entry in fs::read_dir(root().join("examples")).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    }
+}
+
 /// Runs all commands of a document; returns how many.
 fn run_document(path: &Path) -> usize {
     let folder = tempfile::tempdir().unwrap();
+    copy_examples(&folder.path().join("examples"));
     let text = fs::read_to_string(path).unwrap();
     let mut n_commands = 0;
     for block in text.split("```console\n").skip(1) {

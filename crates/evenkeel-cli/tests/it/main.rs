@@ -12,6 +12,7 @@ mod interrupted;
 mod place;
 mod readers;
 mod round_trip;
+mod simulate;
 mod unequal;
 
 use std::fs;

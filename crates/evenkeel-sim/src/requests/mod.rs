@@ -1,20 +1,23 @@
 //! Requests for replicated data: clients ask servers, by themselves or by plan.
 //!
-//! * [`push`]: each client goes through its requests in their order and sends them to the servers that were chosen;
+//! * [`push()`]: each client goes through its requests in their order and sends them to the servers that were chosen;
 //!   there they wait in queues. What clients of most systems do.
-//! * [`execute`]: the [`Executor`](evenkeel::run::Executor) says what starts where and when; nothing waits at servers. It may have a plan, or pick
+//! * [`execute()`]: the [`Executor`](evenkeel::run::Executor) says what starts where and when; nothing waits at servers. It may have a plan, or pick
 //!   servers as requests arrive.
-//! * [`bid`]: clients and servers agree by messages, and the executor carries out what they have agreed on (paper 000).
-//! * [`centre`]: a scheduler chooses again at every arrival for what has not started (paper 001).
+//! * [`bid()`]: clients and servers agree by messages, and the executor carries out what they have agreed on (paper 000).
+//! * [`centre()`]: a scheduler chooses again at every arrival for what has not started (paper 001).
+//!
+//! [`by_policy`] takes the one that fits a policy.
 
 mod bid;
 mod centre;
 mod execute;
+mod policy;
 mod push;
 
 use std::collections::VecDeque;
 
-use evenkeel::model::{self, Batch, ClientId, Cluster, ModelError, ServerId, Speed};
+use evenkeel::model::{self, Batch, BatchBuilder, ClientId, Cluster, ModelError, ServerId, Speed};
 use evenkeel::select::{Goal, optimal};
 
 use crate::fabric::{Fabric, Job, JobId};
@@ -25,6 +28,7 @@ pub use bid::{bid, rules};
 pub(crate) use centre::Central;
 pub use centre::centre;
 pub use execute::execute;
+pub use policy::{NotServed, Planner, Way, by_policy};
 pub use push::push;
 
 /// Requests, and when they arrive.
@@ -41,6 +45,38 @@ pub struct Requests {
 }
 
 impl Requests {
+    /// Requests of the same clients for the same data, of so many bytes each.
+    pub fn sized(
+        batch: &Batch,
+        bytes: Vec<u64>,
+        block_bytes: u64,
+        arrivals_ns: Option<Vec<u64>>,
+    ) -> Result<Self, ModelError> {
+        let mut sized = BatchBuilder::new();
+        sized.declare_clients(batch.clients().clone())?;
+        sized.declare_servers(batch.servers().clone())?;
+        for (request, (set, bytes)) in batch.replicas().iter().zip(&bytes).enumerate() {
+            for server in set {
+                sized.replica(batch.servers().name(server.0))?;
+            }
+            let client = batch.clients().name(batch.client(request).0);
+            sized.end_request(client, bytes.div_ceil(block_bytes))?;
+        }
+        Ok(Self { batch: sized.finish(), block_bytes, bytes: Some(bytes), arrivals_ns })
+    }
+
+    /// No schedule of requests that are all there from the start ends earlier.
+    pub fn bound_ns(&self, hardware: &Hardware) -> Result<u64, ModelError> {
+        match &self.bytes {
+            None => Ok(View::new(self, hardware)?.bound_ns(self)),
+            // By what there is to move, not by blocks, which are rounded up.
+            Some(bytes) => {
+                let exact = Self { bytes: None, ..Self::sized(&self.batch, bytes.clone(), 1, None)? };
+                Ok(View::new(&exact, hardware)?.bound_ns(&exact))
+            }
+        }
+    }
+
     /// The bytes of a request.
     pub fn bytes(&self, request: usize) -> u64 {
         self.bytes
@@ -67,8 +103,10 @@ impl Requests {
 pub struct View {
     /// Speeds, slots and hosts.
     pub cluster: Cluster,
-    /// How long a block takes at speed 1.
+    /// How long a block takes at speed 1, at least a nanosecond.
     pub block_ns: u64,
+    /// The same, exactly.
+    exact_block_ns: f64,
 }
 
 impl View {
@@ -92,13 +130,13 @@ impl View {
         let servers = hardware.servers.iter().map(|server| host(server.host));
         let clients = hardware.clients.iter().map(|client| host(client.host));
         let cluster = cluster.on_hosts(servers, clients);
-        Ok(Self { cluster, block_ns: (base_ns + 0.5) as u64 })
+        Ok(Self { cluster, block_ns: ((base_ns + 0.5) as u64).max(1), exact_block_ns: base_ns })
     }
 
-    /// No schedule of requests that are all there from the start ends earlier.
+    /// No schedule of requests of whole blocks that are all there from the start ends earlier.
     pub fn bound_ns(&self, requests: &Requests) -> u64 {
         let (_, bound) = optimal::select(&requests.batch, &self.cluster, Goal::Length);
-        (bound.value.to_f64() * self.block_ns as f64) as u64
+        (bound.value.to_f64() * self.exact_block_ns) as u64
     }
 }
 

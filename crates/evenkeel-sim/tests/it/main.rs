@@ -7,6 +7,7 @@ mod jobs;
 mod kinds;
 mod network;
 mod queueing;
+mod scenario;
 mod support;
 mod tasks;
 mod writes;

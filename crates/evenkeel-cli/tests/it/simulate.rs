@@ -1,0 +1,421 @@
+//! `evenkeel simulate`: scenarios, what-if, batches, long and interrupted runs.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::{assert_refused, evenkeel, folder_with, json, printed, root, stderr, stdout};
+
+const SMALL: &str = r#"title = "Small"
+repetitions = 3
+policies = ["random", "optimal"]
+
+[servers]
+count = 6
+latency = "1ms"
+
+[[slow]]
+servers = 1
+factor = 0.25
+
+[clients]
+count = 8
+slots = 2
+
+[workload]
+requests = 200
+bytes = "8MB"
+"#;
+
+fn words(line: &str) -> Vec<&str> {
+    line.split_whitespace().collect()
+}
+
+fn results(report: &Value) -> &Vec<Value> {
+    report["results"].as_array().unwrap()
+}
+
+fn mean(result: &Value, measure: &str) -> f64 {
+    result["measures"][measure]["mean"].as_f64().unwrap_or(f64::NAN)
+}
+
+fn examples() -> Vec<String> {
+    let entries = fs::read_dir(root().join("examples")).unwrap();
+    let mut names: Vec<String> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.retain(|name| name.ends_with(".toml"));
+    names.sort();
+    names
+}
+
+/// All that is asked for is done, no faster than can be.
+#[test]
+fn every_example_runs() {
+    let folder = root().join("examples");
+    assert!(examples().len() >= 6);
+    for example in examples() {
+        let report = json(&["simulate", &example, "--json"], &folder);
+        assert_eq!((&report["format"], &report["runs"]), (&1.into(), &report["runs_asked"]), "{example}");
+        for result in results(&report) {
+            assert!(mean(result, "failed") < 0.5, "{example} {}", result["measures"]);
+            assert!(
+                result["measures"]["ratio"].is_null() || mean(result, "ratio") > 0.999_999,
+                "{example} {}",
+                result["measures"]
+            );
+            let [p50, p90, p99, p999] = ["p50", "p90", "p99", "p99.9"].map(|name| mean(result, name));
+            assert!(
+                p50 <= p90 && p90 <= p99 && p99 <= p999 && p999 <= mean(result, "makespan"),
+                "{}",
+                result["measures"]
+            );
+            let busy = mean(result, "busiest");
+            assert!(
+                busy > 0.0 && busy <= 1.0 && mean(result, "utilisation") <= busy,
+                "{}",
+                result["measures"]
+            );
+        }
+        assert!(printed(&["simulate", &example], &folder).contains("Makespan:"), "{example}");
+    }
+}
+
+#[test]
+fn any_number_of_threads_gives_the_same_bytes() {
+    let folder = folder_with(&[("small.toml", SMALL)]);
+    let outputs = ["1", "2", "3"].map(|threads| {
+        let args = "simulate small.toml --json --sweep servers.latency=0ms..2ms --csv runs.csv --html page.html --threads";
+        let json = printed(&[words(args), vec![threads]].concat(), folder.path());
+        let read = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+        (json, read("runs.csv"), read("page.html"))
+    });
+    assert_eq!(outputs[0], outputs[1]);
+    assert_eq!(outputs[0], outputs[2]);
+    assert_eq!(outputs[0].1.lines().count(), 1 + 3 * 2 * 3, "a row a run");
+    let other = printed(&words("simulate small.toml --json --seed 2"), folder.path());
+    let same = printed(&words("simulate small.toml --json --set seed=2"), folder.path());
+    assert_eq!(other, same);
+    assert_ne!(other, printed(&words("simulate small.toml --json"), folder.path()));
+}
+
+#[test]
+fn what_if() {
+    let folder = folder_with(&[("small.toml", SMALL)]);
+    let report = |args: &str| json(&words(&format!("simulate small.toml --json {args}")), folder.path());
+    let makespan = |args: &str| mean(&results(&report(args))[0], "makespan");
+    let usual = makespan("--policy optimal");
+    assert!(makespan("--policy optimal --set slow=[]") < usual);
+    assert!(makespan("--policy optimal --set servers.s2.speed=0.1") > usual);
+    assert!(makespan("--policy optimal --set servers.bandwidth=200MB/s") < 0.7 * usual);
+    let swept = report("--replication 1..3 --sweep clients.slots=1,4 --policy first,optimal --repetitions 1");
+    assert_eq!(swept["swept"], serde_json::json!(["clients.slots", "workload.copies"]));
+    assert_eq!(results(&swept).len(), 3 * 2 * 2);
+    assert_eq!(results(&swept)[1]["set"], serde_json::json!({"clients.slots": "1", "workload.copies": "2"}));
+    let table = printed(&words("simulate small.toml --replication 1..3"), folder.path());
+    assert!(table.contains("copies") && table.contains("3 points"), "{table}");
+    let measured = printed(&words("simulate small.toml --set measures=[\"p99\",\"bound\"]"), folder.path());
+    assert!(
+        measured.contains("p99") && measured.contains("bound") && !measured.contains("busiest"),
+        "{measured}"
+    );
+    // A scenario may come from standard input.
+    let piped = Command::new("bash")
+        .args(["-c", &format!("cat small.toml | {} simulate - --json", env!("CARGO_BIN_EXE_evenkeel"))])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(stdout(&piped), printed(&words("simulate small.toml --json"), folder.path()));
+}
+
+/// From `plan` to `simulate` with one file: what is planned is what happens.
+#[test]
+fn a_batch_is_a_scenario() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    for (format, law) in [("csv", "uniform"), ("json", "zipf")] {
+        let batch = format!("batch.{format}");
+        let generate = format!(
+            "generate --requests 300 --servers 6 --clients 9 --law {law} --format {format} --out {batch}"
+        );
+        printed(&words(&generate), at);
+        let plan = json(&["plan", &batch, "--json"], at);
+        let report = json(&["simulate", &batch, "--block", "64MB", "--policy", "optimal", "--json"], at);
+        // A block of 64 MB at 100 MB/s.
+        let expected = plan["length"].as_f64().unwrap() * 0.64;
+        let found = mean(&results(&report)[0], "makespan");
+        assert!((found - expected).abs() < 1e-6, "{found} is not {expected}");
+    }
+    fs::write(
+        at.join("servers.csv"),
+        "server,speed,slots\ns0,1,1\ns1,2,1\ns2,1,2\ns3,1,1\ns4,0.5,1\ns5,1,1\n",
+    )
+    .unwrap();
+    let args = "simulate batch.csv --servers servers.csv --block 64MB --policy optimal,least-loaded --json";
+    let report = json(&words(args), at);
+    assert!(results(&report).iter().all(|result| mean(result, "ratio") > 0.999_999), "{report}");
+    // Names of servers are those of the batch.
+    printed(&words("simulate batch.csv --set servers.s4.speed=0.1"), at);
+    fs::create_dir(at.join("inner")).unwrap();
+    fs::copy(at.join("batch.csv"), at.join("inner/near.csv")).unwrap();
+    fs::write(at.join("inner/a.toml"), "[workload]\nbatch = \"near.csv\"\nblock = \"1MB\"\n").unwrap();
+    printed(&words("simulate inner/a.toml"), at);
+}
+
+/// What is wrong, in which line, and what was probably meant.
+#[test]
+fn wrong_scenarios_are_refused() {
+    for (line, place, message) in [
+        ("sede = 1", "a.toml:1", "there is no key `sede`; did you mean `seed`?"),
+        ("repetitions = 0", "a.toml:1", "from 1 to"),
+        ("policies = [\n  'random',\n  'optimall',\n]", "a.toml:3", "did you mean `optimal`?"),
+        ("policies = ['rr']", "a.toml:1", "there is no policy `rr`"),
+        ("policies = ['random', 'random']", "a.toml:1", "named twice"),
+        ("policies = []", "a.toml:1", "there is no policy"),
+        ("measures = ['p98']", "a.toml:1", "did you mean `p9"),
+        ("[servers]\ncuont = 3", "a.toml:2", "did you mean `count`?"),
+        ("[servers]\ncount = 0", "a.toml:2", "0 is not from 1"),
+        ("[servers]\ncount = -1", "a.toml:2", "integer `-1`"),
+        ("[servers]\nlatency = 5", "a.toml:2", "not a span of time"),
+        ("[servers]\nlatency = '5 parsecs'", "a.toml:2", "not a span of time"),
+        ("[servers]\nbandwidth = '0MB/s'", "a.toml:2", "not a rate"),
+        ("[servers]\nspeed = 0.0", "a.toml:2", "[[down]]"),
+        ("[servers]\nspeed = nan", "a.toml:2", "not above 0"),
+        ("[servers]\nslots = 0", "a.toml:2", "0 slots"),
+        ("[servers]\nqueue = 'hoi'", "a.toml:2", "did you mean `hio`?"),
+        ("[servers]\nfile = 'servers.csv'", "a.toml:2", "workload.batch"),
+        ("[servers.s200]\nspeed = 2.0", "a.toml:1", "go from s0 to s99"),
+        ("[servers.s2]\nspede = 2.0", "a.toml:2", "did you mean `speed`?"),
+        ("servers = 3", "a.toml:1", "write [servers]"),
+        ("[[slow]]\nfactor = 0.5", "a.toml:1", "missing field `servers`"),
+        ("[[slow]]\nservers = 1\nfactor = 0", "a.toml:3", "[[down]]"),
+        ("[[slow]]\nservers = 1\nfactor = 1.5", "a.toml:3", "at most 1"),
+        ("[[slow]]\nservers = 101\nfactor = 0.5", "a.toml:2", "more than the 100"),
+        ("[[slow]]\nservers = '101%'\nfactor = 0.5", "a.toml:2", "from 0% to 100%"),
+        ("[[slow]]\nservers = ['x']\nfactor = 0.5", "a.toml:2", "no server `x`"),
+        ("[[slow]]\nservers = 1.5\nfactor = 0.5", "a.toml:2", "a share such as"),
+        ("[[slow]]\nservers = 1\nfactor = 0.5\nfrom = '2s'\nuntil = '1s'", "a.toml:5", "ends before"),
+        ("[[slow]]\nservers = 1\nfactor = 0.5\nevery = '2s'", "a.toml:4", "needs `lasts`"),
+        ("[[slow]]\nservers = 1\nfactor = 0.5\nlasts = '2s'", "a.toml:4", "needs `every`"),
+        ("[[down]]\nservers = 1\nfrom = '2s'\nuntil = '2s'", "a.toml:4", "ends before"),
+        ("[[down]]\nservers = 1\nfactor = 1", "a.toml:3", "there is no key `factor`"),
+        ("[clients]\ncount = 0", "a.toml:2", "0 is not from 1"),
+        ("[clients]\non = 'server'", "a.toml:2", "did you mean `servers`?"),
+        ("[network]\nnic = '10'", "a.toml:2", "not a rate"),
+        ("[network]\nnic = '1Gb/s'\nup = '1Gb/s'", "a.toml:2", "leave it or them out"),
+        ("[network]\nup = '1Gb/s'", "a.toml:1", "belong together"),
+        ("[workload]\nknd = 'requests'", "a.toml:2", "did you mean `kind`?"),
+        ("[workload]\nkind = 'request'", "a.toml:2", "did you mean `requests`?"),
+        ("[workload]\nkind = 1", "a.toml:2", "in quotes"),
+        ("[workload]\nrequests = 0", "a.toml:2", "nothing to do"),
+        ("[workload]\nbytes = '0B'", "a.toml:2", "nothing to move"),
+        ("[workload]\nbytes = { from = '2MB', to = '1MB' }", "a.toml:2", "smaller to the larger"),
+        ("[workload]\nbytes = { form = '2MB', to = '1MB' }", "a.toml:2", "write a size as"),
+        ("[workload]\nblock = 0", "a.toml:2", "at least a byte"),
+        ("[workload]\ncopies = 101", "a.toml:2", "101 copies"),
+        ("[workload]\nlaw = 'ziph'", "a.toml:2", "did you mean `zipf`?"),
+        ("[workload]\nratio = 0.5", "a.toml:2", "geometric"),
+        ("[workload]\nlaw = 'geometric'\nratio = 2.0", "a.toml:3", "above 0 and at most 1"),
+        ("[workload]\nhot_spots = 2", "a.toml:2", "geometric"),
+        ("[workload]\narrivals = 'poisson'", "a.toml:1", "need `rate`"),
+        ("[workload]\narrivals = 'even'\nrate = 0", "a.toml:3", "need `rate`"),
+        ("[workload]\nrate = 5.0", "a.toml:2", "over time"),
+        ("policies = ['colour']\n[workload]\narrivals = 'even'\nrate = 9", "a.toml:1", "all there"),
+        ("[workload]\nbatch = 'none.csv'", "a.toml:2", "cannot read it"),
+        ("[workload]\nbatch = 'b.csv'\ncopies = 2", "a.toml:3", "the batch says that"),
+        ("seed = ", "a.toml:1", ""),
+        ("seed = 1\nseed = 2", "a.toml:2", "duplicate key"),
+        ("[servers", "a.toml:1", ""),
+    ] {
+        let files: [(&str, &[u8]); 1] = [("a.toml", line.as_bytes())];
+        assert_refused(&files, &["simulate", "a.toml"], &[place, message]);
+    }
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    for (args, message) in [
+        ("--set servers.spede=1", "--set servers.spede=1: there is no key `spede`; did you mean `speed`?"),
+        ("--set seed", "write KEY=VALUE"),
+        ("--set slow.7.factor=1", "a list of 1"),
+        ("--set title.x=1", "`title` is no table"),
+        ("--policy optimall", "--policy optimall: there is no policy"),
+        ("--repetitions 0", "--repetitions 0"),
+        ("--sweep servers.count=3..1", "FROM..TO"),
+        ("--sweep servers.count", "KEY=FROM..TO"),
+        ("--sweep servers.count=1..9999:5000", "more than 1000"),
+        ("--sweep workload.copies=5..7", "--sweep workload.copies=7: 7 copies"),
+        ("--replication 0..2", "--sweep workload.copies=0: a batch needs at least one copy"),
+        ("--sweep seed=1..1000:1000 --sweep clients.slots=1..1000:1000", "1,000,000 points are too many"),
+        ("--sweep seed=1..1000:1000 --repetitions 1000", "2,000,000 runs are too many"),
+        ("--servers s.csv", "go with a batch"),
+        ("--ask-after soon", "--ask-after: `soon` is not a span"),
+        ("--html x --csv x", "the same place"),
+        ("--html small.toml", "it is an input of this command"),
+        ("--csv nowhere/runs.csv", "cannot write nowhere/runs.csv"),
+    ] {
+        let args = [vec!["simulate", "small.toml"], words(args)].concat();
+        assert_refused(&[("small.toml", SMALL.as_bytes())], &args, &[message]);
+    }
+    let tasks: (&str, &[u8]) = ("tasks.csv", b"task,bytes,replicas\nt,1,s0\n");
+    assert_refused(&[tasks], &["simulate", "tasks.csv"], &["tasks"]);
+    assert_refused(&[("x", &[b'a', b'\n', 0xff])], &["simulate", "x"], &["x:2", "UTF-8"]);
+    assert_refused(&[("b.csv", b"client,replicas\n")], &["simulate", "b.csv"], &["b"]);
+    let busy: [(&str, &[u8]); 2] =
+        [("b.csv", b"client,replicas\nc,s\n"), ("s.csv", b"server,backlog\ns,5\n")];
+    assert_refused(&busy, &["simulate", "b.csv", "--servers", "s.csv"], &["backlogs"]);
+}
+
+/// What takes long is said before; where nobody can answer, it needs --yes.
+#[test]
+fn long_studies_need_a_yes() {
+    let args = words("simulate small.toml --ask-after 0s");
+    assert_refused(&[("small.toml", SMALL.as_bytes())], &args, &["6 runs would take about", "--yes"]);
+    let folder = folder_with(&[("small.toml", SMALL)]);
+    let sure = printed(&[&args[..], &["--yes"]].concat(), folder.path());
+    assert_eq!(sure, printed(&words("simulate small.toml"), folder.path()));
+}
+
+/// Ctrl-C: what is done by then is told, and is what a whole study would have told of these runs.
+#[test]
+fn interrupted_studies_keep_what_is_done() {
+    let folder = folder_with(&[("small.toml", SMALL)]);
+    let args = words("simulate small.toml --repetitions 100000 --yes --csv runs.csv --json");
+    let child = Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+        .args(&args)
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_secs(2));
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", stderr(&output));
+    assert!(stderr(&output).contains("of 200,000 runs were done"), "{}", stderr(&output));
+    let report: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    let n_done = report["runs"].as_u64().unwrap() as usize;
+    assert!(0 < n_done && n_done < 200_000 && report["runs_asked"] == 200_000);
+    let rows = fs::read_to_string(folder.path().join("runs.csv")).unwrap();
+    assert_eq!(rows.lines().count(), 1 + n_done);
+    let whole = printed(&words("simulate small.toml --repetitions 1 --csv -"), folder.path());
+    assert!(whole.lines().all(|line| rows.lines().any(|row| row == line)), "{whole}");
+}
+
+/// The documentation tells of every measure, and of every key that an error would name.
+#[test]
+fn all_is_documented() {
+    let text = fs::read_to_string(root().join("docs/simulate.md")).unwrap();
+    let folder = folder_with(&[("small.toml", SMALL)]);
+    let report = json(&words("simulate small.toml --json --repetitions 1"), folder.path());
+    for measure in results(&report)[0]["measures"].as_object().unwrap().keys() {
+        assert!(text.contains(&format!("| `{measure}` |")), "{measure}");
+    }
+    for table in ["", "servers.", "servers.s0.", "slow.0.", "clients.", "network.", "workload."] {
+        let error =
+            stderr(&evenkeel(&["simulate", "small.toml", "--set", &format!("{table}x=1")], folder.path()));
+        let known = error.trim().split("nown are ").nth(1).unwrap_or_else(|| panic!("{error}"));
+        for key in known.split(", ") {
+            let is_told = [format!("\n{key} = "), format!("[{key}]"), format!("`{key}`")];
+            assert!(is_told.iter().any(|told| text.contains(told)), "{table}{key}");
+        }
+    }
+}
+
+/// What a browser makes of a page.
+fn look_at(page: &Path, is_dark: bool, width: u32) -> Value {
+    // Told by a script in a copy: the page itself has none.
+    const SCRIPT: &str = r"<script>
+        const shapes = [...document.querySelectorAll('svg')].map(svg => {
+            const box = svg.getBoundingClientRect();
+            const texts = [...svg.querySelectorAll('text')].map(text => text.getBoundingClientRect());
+            const inside = texts.every(t => t.left >= box.left - 1 && t.right <= box.right + 1);
+            return { width: box.width, height: box.height, inside };
+        });
+        const found = {
+            width: innerWidth, overflow: document.documentElement.scrollWidth - innerWidth, shapes,
+            background: getComputedStyle(document.body).backgroundColor, color: getComputedStyle(document.body).color,
+            headings: [...document.querySelectorAll('h2')].map(h => h.textContent),
+        };
+        document.body.innerHTML = '<pre>FOUND' + JSON.stringify(found) + 'DNUOF</pre>';
+    </script>";
+    let copy = page.with_extension("looked.html");
+    let text = fs::read_to_string(page).unwrap();
+    assert!(!text.contains("<script") && !text.contains("http"), "one file, no script, no network");
+    fs::write(&copy, text.replace("</body>", &format!("{SCRIPT}</body>"))).unwrap();
+    let browsers = ["chromium", "chromium-browser", "google-chrome"];
+    let profile = tempfile::tempdir().unwrap();
+    let look = |browser: &&str| {
+        Command::new(browser)
+            .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--dump-dom"])
+            .arg(format!("--user-data-dir={}", profile.path().display()))
+            .arg(format!("--window-size={width},2000"))
+            .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!is_dark)))
+            .arg(format!("file://{}", copy.display()))
+            .output()
+            .ok()
+    };
+    let output =
+        browsers.iter().find_map(look).expect("a browser: install chromium, as `cargo xtask test` does");
+    let dom = stdout(&output);
+    let found = dom.split("FOUND").nth(1).and_then(|rest| rest.split("DNUOF").next());
+    let found = found.unwrap_or_else(|| panic!("the browser shows nothing: {dom}{}", stderr(&output)));
+    serde_json::from_str(&found.replace("&amp;", "&")).unwrap()
+}
+
+#[test]
+fn the_page_in_a_browser() {
+    let folder = folder_with(&[("small.toml", SMALL)]);
+    let page = folder.path().join("page.html");
+    printed(&words("simulate small.toml --html page.html"), folder.path());
+    let n_policies = 2;
+    for (is_dark, width, background) in [
+        (false, 1100, "rgb(255, 255, 255)"),
+        (true, 1100, "rgb(18, 23, 30)"),
+        (false, 500, "rgb(255, 255, 255)"),
+    ] {
+        let found = look_at(&page, is_dark, width);
+        assert_eq!(found["background"], background, "{found}");
+        assert_eq!(found["width"], width, "{found}");
+        assert!(found["overflow"].as_i64().unwrap() <= 0, "nothing is wider than the page: {found}");
+        let headings = [
+            "Makespan",
+            "Mean response",
+            "p99 of responses",
+            "All responses",
+            "Load over time",
+            "Utilisation over time",
+            "All figures",
+        ];
+        assert_eq!(found["headings"], serde_json::json!(headings));
+        let shapes = found["shapes"].as_array().unwrap();
+        assert_eq!(shapes.len(), 4 + 2 * n_policies, "three times bars, lines, and two maps a policy");
+        for shape in shapes {
+            assert!(
+                shape["width"].as_f64().unwrap() > 100.0 && shape["height"].as_f64().unwrap() > 50.0,
+                "{found}"
+            );
+            assert_eq!(shape["inside"], true, "{found}");
+        }
+    }
+    printed(&words("simulate small.toml --html page.html --replication 1..3"), folder.path());
+    let found = look_at(&page, true, 1100);
+    assert_eq!(found["headings"][0], "Makespan by copies");
+    assert_eq!(found["shapes"].as_array().unwrap().len(), 3 + 4 + 2 * n_policies);
+    assert!(!fs::read_to_string(&page).unwrap().contains("NaN"));
+}
+
+/// Outputs beside each other: what is printed goes to standard error if a file goes to standard output.
+#[test]
+fn files_to_standard_output() {
+    let folder = folder_with(&[("small.toml", SMALL)]);
+    let output = evenkeel(&words("simulate small.toml --csv -"), folder.path());
+    assert!(
+        stdout(&output).starts_with("policy,repetition,makespan,bound,ratio,mean,p50"),
+        "{}",
+        stdout(&output)
+    );
+    assert!(stderr(&output).starts_with("Small."), "{}", stderr(&output));
+}

@@ -1,0 +1,134 @@
+//! Which driver carries out which policy.
+
+use evenkeel::draw::Ties;
+use evenkeel::model::{Choice, Schedule};
+use evenkeel::order::colour;
+use evenkeel::policy::{Ask, Kind, OrderFn, PlanFn, Policy, SelectFn};
+use evenkeel::run::{BadPlan, Pick, Settings};
+use evenkeel::select::replanned::TakeBack;
+use evenkeel::select::{Goal, optimal};
+
+use super::{Requests, View, centre, execute, push};
+use crate::fabric::Fabric;
+use crate::outcome::Outcome;
+
+/// How a policy is carried out.
+#[derive(Clone, Copy, Debug)]
+pub enum Way {
+    /// All is planned at the start; the executor carries the plan out, and mends it.
+    Planned(Planner),
+    /// The executor picks a server for each request when it arrives.
+    Online(Pick),
+    /// The same, and what is late is started a second time.
+    Hedged,
+    /// Clients send their requests to the servers that were chosen at the start.
+    Pushed(SelectFn),
+    /// A centre chooses at every arrival.
+    Central(TakeBack, SelectFn),
+}
+
+/// Who plans.
+#[derive(Clone, Copy, Debug)]
+pub enum Planner {
+    /// This choice, in the shortest order.
+    Select(SelectFn),
+    /// The optimal choice, in this order.
+    Order(OrderFn),
+    /// Both at once.
+    Plan(PlanFn),
+}
+
+impl Way {
+    /// The way of a policy, where requests arrive over time or are all there from the start; none if it has none.
+    pub fn of(policy: &Policy, is_over_time: bool) -> Option<Self> {
+        Some(match (policy.name, policy.kind) {
+            ("least-loaded", _) => Self::Online(Pick::LeastLoaded),
+            ("p2c", _) => Self::Online(Pick::TwoChoices),
+            ("peak-ewma", _) => Self::Online(Pick::PeakEwma),
+            ("hedged", _) => Self::Hedged,
+            // These do not look at what servers have to do, so it does not matter when they choose.
+            ("first" | "random" | "nearest", Kind::Select(select)) => Self::Pushed(select),
+            ("aequi", Kind::Select(select)) if is_over_time => Self::Central(TakeBack::Overload, select),
+            (_, Kind::Select(select)) if is_over_time => Self::Central(TakeBack::Everything, select),
+            ("optimal", Kind::Select(select)) => Self::Planned(Planner::Select(select)),
+            (_, Kind::Select(select)) => Self::Pushed(select),
+            (_, Kind::Order(order)) if !is_over_time => Self::Planned(Planner::Order(order)),
+            (_, Kind::Plan(plan)) if !is_over_time => Self::Planned(Planner::Plan(plan)),
+            _ => return None,
+        })
+    }
+}
+
+/// Why requests cannot be served by a policy.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum NotServed {
+    #[error("policy {0} cannot serve these requests")]
+    NoWay(&'static str),
+    #[error(transparent)]
+    View(#[from] evenkeel::model::ModelError),
+    #[error(transparent)]
+    Plan(#[from] BadPlan),
+}
+
+/// Serves requests in the way of a policy.
+pub fn by_policy(
+    requests: &Requests,
+    fabric: Fabric<'_>,
+    policy: &Policy,
+    seed: u64,
+) -> Result<Outcome, NotServed> {
+    let is_over_time = requests.arrivals_ns.is_some();
+    let way = Way::of(policy, is_over_time).ok_or(NotServed::NoWay(policy.name))?;
+    let hardware = fabric.hardware();
+    let view = View::new(requests, hardware)?;
+    let ask = Ask { seed, ties: Ties::Hashed(seed), ..Ask::default() };
+    let (batch, cluster) = (&requests.batch, &view.cluster);
+    let mut outcome = match way {
+        Way::Planned(planner) => {
+            let (plan, n_messages, n_rounds) = planner.plan(requests, &view, &ask);
+            let settings = Settings { block_ns: view.block_ns, seed, ..Settings::default() };
+            let mut outcome = execute(requests, fabric, &view, &plan, settings)?;
+            outcome.n_messages += n_messages;
+            outcome.n_rounds = n_rounds;
+            outcome
+        }
+        Way::Online(pick) => {
+            let settings = Settings { block_ns: view.block_ns, seed, ..Settings::online(pick) };
+            execute(requests, fabric, &view, &Schedule::default(), settings)?
+        }
+        Way::Hedged => {
+            let settings = Settings { block_ns: view.block_ns, seed, ..Settings::hedged(batch) };
+            execute(requests, fabric, &view, &Schedule::default(), settings)?
+        }
+        Way::Pushed(select) => push(requests, fabric, &select(batch, cluster, &ask).0),
+        Way::Central(take_back, select) => {
+            // What is left is chosen for again and again, so that the load counts and not the order.
+            let ask = Ask { goal: Goal::MaxLoad, ..ask };
+            let choose = |batch: &_, cluster: &_| -> Choice { select(batch, cluster, &ask).0 };
+            centre(requests, fabric, &view, take_back, choose)
+        }
+    };
+    outcome.bound_ns = (!is_over_time).then(|| requests.bound_ns(hardware)).transpose()?;
+    Ok(outcome)
+}
+
+impl Planner {
+    /// The plan, and how many messages and rounds it took.
+    fn plan(self, requests: &Requests, view: &View, ask: &Ask) -> (Schedule, u64, u64) {
+        let (batch, cluster) = (&requests.batch, &view.cluster);
+        let ordered = match self {
+            Self::Select(select) => {
+                let (choice, _) = select(batch, cluster, ask);
+                return (colour::order(batch, cluster, &choice), 0, 0);
+            }
+            Self::Order(order) => {
+                let (choice, _) = optimal::select(batch, cluster, ask.goal);
+                order(batch, cluster, &choice, ask)
+            }
+            Self::Plan(plan) => plan(batch, cluster, ask).1,
+        };
+        let n_rounds = ordered.rounds.map_or(0, |(n_rounds, _)| n_rounds.into());
+        (ordered.schedule, ordered.messages.unwrap_or(0), n_rounds)
+    }
+}

@@ -1,0 +1,475 @@
+//! The servers, the clients and the network of a scenario, as they are written; and the hardware of each repetition.
+
+use std::collections::BTreeMap;
+
+use evenkeel::draw::{Draw, Seeded};
+use evenkeel::model::{self, ClientId, MAX_SLOTS, ServerId};
+use evenkeel::policy::{self, Kind};
+use evenkeel::queue::{Discipline, Options, Queue};
+use serde::Deserialize;
+
+use super::document::{Places, ScenarioError, not_known};
+use crate::chance::{exponential, sample, sub_seed};
+use crate::hardware::{self, Hardware, Nic};
+use crate::units::{Bytes, PerSecond, Span};
+
+/// What all servers have.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Servers {
+    pub(super) count: Option<u32>,
+    /// A servers file, beside a batch.
+    pub(super) file: Option<String>,
+    latency: Span,
+    bandwidth: PerSecond,
+    slots: u32,
+    speed: f64,
+    queue: String,
+}
+
+impl Default for Servers {
+    fn default() -> Self {
+        Self {
+            count: None,
+            file: None,
+            latency: Span(0),
+            bandwidth: PerSecond(0.1),
+            slots: 1,
+            speed: 1.0,
+            queue: "nio".to_owned(),
+        }
+    }
+}
+
+/// What one server has of its own.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Different {
+    latency: Option<Span>,
+    bandwidth: Option<PerSecond>,
+    slots: Option<u32>,
+    speed: Option<f64>,
+}
+
+/// Which servers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "write servers as a number, a share such as \"10%\", or names such as [\"s3\", \"s4\"]"
+)]
+enum Who {
+    Number(u32),
+    Share(String),
+    Names(Vec<String>),
+}
+
+/// Servers that are slower for a while.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Slow {
+    servers: Who,
+    factor: f64,
+    #[serde(default)]
+    from: Span,
+    until: Option<Span>,
+    every: Option<Span>,
+    lasts: Option<Span>,
+}
+
+/// Servers that are down for a while.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Down {
+    servers: Who,
+    #[serde(default)]
+    from: Span,
+    until: Option<Span>,
+}
+
+/// Where clients run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum On {
+    /// On hosts of their own.
+    #[default]
+    Hosts,
+    /// On the hosts of servers, in turn.
+    Servers,
+}
+
+/// Who asks.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Clients {
+    pub(super) count: Option<u32>,
+    /// A clients file, beside a batch.
+    pub(super) file: Option<String>,
+    slots: u32,
+    on: On,
+}
+
+impl Default for Clients {
+    fn default() -> Self {
+        Self { count: None, file: None, slots: 1, on: On::Hosts }
+    }
+}
+
+/// Between hosts.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct Network {
+    nic: Option<PerSecond>,
+    up: Option<PerSecond>,
+    down: Option<PerSecond>,
+    message: Span,
+    dispatch: Span,
+}
+
+/// All of it, as written.
+#[derive(Clone, Debug)]
+pub(super) struct Cluster {
+    pub(super) servers: Servers,
+    pub(super) named: BTreeMap<String, Different>,
+    pub(super) slow: Vec<Slow>,
+    pub(super) down: Vec<Down>,
+    pub(super) clients: Clients,
+    pub(super) network: Network,
+    /// The names of the servers, and how many clients there are; known once the workload is.
+    pub(super) names: Vec<String>,
+    pub(super) n_clients: u32,
+    /// What files say of servers and clients, beside a batch.
+    pub(super) described: Option<model::Cluster>,
+}
+
+/// As `generate` has them.
+const USUAL_SERVERS: u32 = 100;
+const USUAL_CLIENTS: u32 = 64;
+/// More than that would be no cluster.
+const MOST: u32 = 1 << 20;
+/// No server is slow for a while more often than that.
+const MOST_EPISODES: usize = 10_000;
+
+impl Cluster {
+    /// Names as many servers, and has as many clients, as are asked for.
+    pub(super) fn count_out(&mut self) {
+        // What is too many is told later, and need not be there.
+        let n_servers = self.servers.count.unwrap_or(USUAL_SERVERS).min(MOST + 1);
+        self.names = (0..n_servers).map(|k| format!("s{k}")).collect();
+        self.n_clients = self.clients.count.unwrap_or(USUAL_CLIENTS);
+    }
+
+    /// Refuses what cannot be.
+    pub(super) fn check(&self, places: &Places) -> Result<(), ScenarioError> {
+        let wrong = |key: &str, message: String| Err(places.error(key, message));
+        let n = self.names.len();
+        for (key, n) in [("servers.count", n as u64), ("clients.count", self.n_clients.into())] {
+            if n == 0 || n > MOST.into() {
+                return wrong(key, format!("{n} is not from 1 to {MOST}"));
+            }
+        }
+        check_server("servers", Some(self.servers.speed), Some(self.servers.slots), places)?;
+        for (name, different) in &self.named {
+            let key = format!("servers.{name}");
+            if !self.names.contains(name) {
+                return wrong(&key, no_server(name, &self.names));
+            }
+            check_server(&key, different.speed, different.slots, places)?;
+        }
+        check_slots("clients.slots", self.clients.slots, places)?;
+        self.discipline().map_err(|message| places.error("servers.queue", message))?;
+        for (k, slow) in self.slow.iter().enumerate() {
+            slow.check(&format!("slow.{k}"), &self.names, places)?;
+        }
+        for (k, down) in self.down.iter().enumerate() {
+            let key = format!("down.{k}");
+            down.servers.check(&key, &self.names, places)?;
+            check_until(&key, down.from, down.until, places)?;
+        }
+        let network = &self.network;
+        if network.nic.is_some() && (network.up.is_some() || network.down.is_some()) {
+            return wrong("network.nic", "`nic` is both `up` and `down`; leave it or them out".to_owned());
+        }
+        if network.up.is_some() != network.down.is_some() {
+            return wrong(
+                "network",
+                "`up` and `down` belong together; write both, or `nic` for both".to_owned(),
+            );
+        }
+        Ok(())
+    }
+
+    /// In which order servers serve what waits there; none if as it arrives.
+    fn discipline(&self) -> Result<Option<&'static Discipline>, String> {
+        let name = self.servers.queue.as_str();
+        match policy::find(name).map(|policy| &policy.kind) {
+            Some(Kind::Queue(_)) if name == "nio" => Ok(None),
+            Some(Kind::Queue(discipline)) => Ok(Some(discipline)),
+            _ => {
+                let known: Vec<&str> = policy::queues().map(|(policy, _)| policy.name).collect();
+                Err(not_known("queue", name, &known))
+            }
+        }
+    }
+
+    /// An empty queue of a server; none if it serves as requests arrive.
+    pub(super) fn queue(&self) -> Option<impl Fn() -> Box<dyn Queue> + use<>> {
+        let discipline = self.discipline().ok().flatten()?;
+        Some(|| (discipline.queue)(&Options::default()))
+    }
+
+    /// What it is made of, with the lots of one repetition; it will be in use for at most about so long.
+    pub(super) fn hardware(&self, seed: u64, horizon_ns: u64) -> Hardware {
+        let n = self.names.len() as u32;
+        let mut servers: Vec<hardware::Server> = (0..n).map(|server| self.server(server)).collect();
+        let mut spells: Vec<Vec<(u64, u64, f64)>> = vec![Vec::new(); servers.len()];
+        for (k, slow) in (0..).zip(&self.slow) {
+            let mut draw = Seeded::new(sub_seed(seed, SLOW + k));
+            for server in slow.servers.draw(&self.names, &mut draw) {
+                slow.spells(horizon_ns, &mut draw, &mut spells[server as usize]);
+            }
+        }
+        for (server, spells) in servers.iter_mut().zip(&spells) {
+            server.speeds = steps(spells);
+        }
+        for (k, down) in (0..).zip(&self.down) {
+            let mut draw = Seeded::new(sub_seed(seed, DOWN + k));
+            for server in down.servers.draw(&self.names, &mut draw) {
+                let until_ns = down.until.map_or(u64::MAX, |until| until.0);
+                servers[server as usize].outages.push((down.from.0, until_ns));
+            }
+        }
+        servers.iter_mut().for_each(|server| join(&mut server.outages));
+        let clients: Vec<_> = (0..self.n_clients).map(|client| self.client(client)).collect();
+        let nic = |both: PerSecond| Nic { up: both.0, down: both.0 };
+        let apart = self.network.up.zip(self.network.down).map(|(up, down)| Nic { up: up.0, down: down.0 });
+        Hardware {
+            n_hosts: clients.iter().map(|client| client.host + 1).max().unwrap_or(0).max(n),
+            servers,
+            clients,
+            nic: self.network.nic.map(nic).or(apart),
+            message_ns: self.network.message.0,
+            dispatch_ns: self.network.dispatch.0,
+        }
+    }
+
+    pub(super) fn server(&self, server: u32) -> hardware::Server {
+        let all = &self.servers;
+        let own = self.named.get(&self.names[server as usize]);
+        let file = self.described.as_ref().map(|cluster| cluster.server(ServerId(server)));
+        let bandwidth = own.and_then(|own| own.bandwidth).unwrap_or(all.bandwidth).0;
+        let of_file = file.map_or(1.0, |file| file.speed.millionths() as f64 / 1e6);
+        let speed = own.and_then(|own| own.speed).unwrap_or(all.speed * of_file);
+        let in_file = file.filter(|_| all.slots == 1).map(|file| file.slots);
+        hardware::Server {
+            host: server,
+            latency_ns: own.and_then(|own| own.latency).unwrap_or(all.latency).0,
+            rate: bandwidth * speed,
+            slots: own.and_then(|own| own.slots).or(in_file).unwrap_or(all.slots),
+            speeds: Vec::new(),
+            outages: Vec::new(),
+        }
+    }
+
+    fn client(&self, client: u32) -> hardware::Client {
+        let n = self.names.len() as u32;
+        let file = self.described.as_ref();
+        let in_file = file.filter(|_| self.clients.slots == 1);
+        let slots = in_file.map_or(self.clients.slots, |file| file.client(ClientId(client)).slots);
+        let is_at_home = |&server: &u32| {
+            file.is_some_and(|file| file.distance(ClientId(client), ServerId(server)) == Some(0))
+        };
+        let host = match self.clients.on {
+            On::Servers => client % n,
+            On::Hosts => (0..n).find(is_at_home).unwrap_or(n + client),
+        };
+        hardware::Client { host, slots }
+    }
+
+    /// The slowest that a server ever is, in bytes in a nanosecond.
+    pub(super) fn least_rate(&self) -> f64 {
+        let rates = (0..self.names.len() as u32).map(|server| self.server(server).rate);
+        self.slow.iter().fold(rates.fold(f64::INFINITY, f64::min), |rate, slow| rate * slow.factor)
+    }
+}
+
+/// The numbers of draws for what is slow and down.
+const SLOW: u64 = 1 << 16;
+const DOWN: u64 = 2 << 16;
+
+fn check_server(
+    key: &str,
+    speed: Option<f64>,
+    slots: Option<u32>,
+    places: &Places,
+) -> Result<(), ScenarioError> {
+    if let Some(speed) = speed.filter(|speed| !(*speed > 0.0 && *speed <= 1e6)) {
+        let message = format!(
+            "a speed of {speed} is not above 0 and at most 1000000; for a server that does nothing write [[down]]"
+        );
+        return Err(places.error(&format!("{key}.speed"), message));
+    }
+    check_slots(&format!("{key}.slots"), slots.unwrap_or(1), places)
+}
+
+fn no_server(name: &str, known: &[String]) -> String {
+    let name = model::shown(name);
+    match known {
+        [first, .., last] => {
+            format!("there is no server `{name}`; the {} there are go from {first} to {last}", known.len())
+        }
+        _ => format!("there is no server `{name}`; there is only {}", known.join("")),
+    }
+}
+
+fn check_slots(key: &str, slots: u32, places: &Places) -> Result<(), ScenarioError> {
+    match slots {
+        1..=MAX_SLOTS => Ok(()),
+        _ => Err(places.error(key, format!("{slots} slots are not from 1 to {MAX_SLOTS}"))),
+    }
+}
+
+fn check_until(key: &str, from: Span, until: Option<Span>, places: &Places) -> Result<(), ScenarioError> {
+    match until {
+        Some(until) if until <= from => {
+            Err(places.error(&format!("{key}.until"), "it ends before it begins; write a later `until`"))
+        }
+        _ => Ok(()),
+    }
+}
+
+impl Who {
+    /// How many they are of so many, if that can be told.
+    fn number(&self, n: usize) -> Option<u32> {
+        match self {
+            Self::Number(number) => Some(*number),
+            Self::Names(names) => Some(names.len() as u32),
+            Self::Share(share) => {
+                let percent: f64 = share.strip_suffix('%')?.trim().parse().ok()?;
+                (0.0..=100.0).contains(&percent).then(|| (percent / 100.0 * n as f64).round() as u32)
+            }
+        }
+    }
+
+    fn check(&self, key: &str, known: &[String], places: &Places) -> Result<(), ScenarioError> {
+        let wrong = |message: String| Err(places.error(&format!("{key}.servers"), message));
+        if let Self::Names(names) = self
+            && let Some(name) = names.iter().find(|name| !known.contains(name))
+        {
+            return wrong(no_server(name, known));
+        }
+        match (self.number(known.len()), self) {
+            (Some(number), _) if number as usize > known.len() => {
+                wrong(format!("{number} servers are more than the {} there are", known.len()))
+            }
+            (None, Self::Share(share)) => wrong(format!(
+                "`{share}` is not a share from 0% to 100%; of single servers write a list of names"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    fn draw(&self, names: &[String], draw: &mut dyn Draw) -> Vec<u32> {
+        if let Self::Names(wanted) = self {
+            let number = |name: &String| names.iter().position(|known| known == name).map(|k| k as u32);
+            return wanted.iter().filter_map(number).collect();
+        }
+        sample(names.len() as u32, self.number(names.len()).unwrap_or(0), draw)
+    }
+}
+
+impl Slow {
+    fn check(&self, key: &str, names: &[String], places: &Places) -> Result<(), ScenarioError> {
+        self.servers.check(key, names, places)?;
+        check_until(key, self.from, self.until, places)?;
+        let wrong = |name: &str, message: &str| Err(places.error(&format!("{key}.{name}"), message));
+        if !(self.factor > 0.0 && self.factor <= 1.0) {
+            return wrong(
+                "factor",
+                "a factor is above 0 and at most 1; for no service at all write [[down]]",
+            );
+        }
+        match (self.every, self.lasts) {
+            (Some(_), None) => wrong("every", "`every` needs `lasts`: how long it is slow each time"),
+            (None, Some(_)) => wrong("lasts", "`lasts` needs `every`: the mean pause in between"),
+            (Some(Span(0)), _) | (_, Some(Span(0))) => wrong("every", "`every` and `lasts` are above 0"),
+            _ => Ok(()),
+        }
+    }
+
+    /// When one server is slow.
+    fn spells(&self, horizon_ns: u64, draw: &mut dyn Draw, spells: &mut Vec<(u64, u64, f64)>) {
+        let until_ns = self.until.map_or(u64::MAX, |until| until.0);
+        let Some((every, lasts)) = self.every.zip(self.lasts) else {
+            spells.push((self.from.0, until_ns, self.factor));
+            return;
+        };
+        let mut now_ns = self.from.0;
+        for _ in 0..MOST_EPISODES {
+            now_ns = now_ns.saturating_add((exponential(draw) * every.0 as f64) as u64);
+            if now_ns >= until_ns.min(horizon_ns) {
+                return;
+            }
+            let end_ns = now_ns.saturating_add(lasts.0).min(until_ns);
+            spells.push((now_ns, end_ns, self.factor));
+            now_ns = end_ns;
+        }
+    }
+}
+
+/// The factor from when on, where several may be at work at once.
+fn steps(spells: &[(u64, u64, f64)]) -> Vec<(u64, f64)> {
+    let begins = spells.iter().map(|&(from_ns, _, factor)| (from_ns, true, factor));
+    let ends = spells.iter().filter(|spell| spell.1 < u64::MAX);
+    let mut edges: Vec<_> =
+        begins.chain(ends.map(|&(_, until_ns, factor)| (until_ns, false, factor))).collect();
+    edges.sort_by_key(|&(at_ns, ..)| at_ns);
+    let mut active: Vec<f64> = Vec::new();
+    let mut steps: Vec<(u64, f64)> = Vec::new();
+    for edge in edges.chunk_by(|a, b| a.0 == b.0) {
+        for &(_, begins, factor) in edge {
+            if begins {
+                active.push(factor);
+            } else if let Some(place) = active.iter().position(|&other| other.to_bits() == factor.to_bits()) {
+                active.swap_remove(place);
+            }
+        }
+        // Multiplied anew, so that nothing is left of those that are over.
+        steps.push((edge[0].0, active.iter().product()));
+    }
+    steps
+}
+
+/// Joins those that touch.
+fn join(outages: &mut Vec<(u64, u64)>) {
+    outages.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for &(from_ns, until_ns) in outages.iter() {
+        match joined.last_mut() {
+            Some(last) if from_ns <= last.1 => last.1 = last.1.max(until_ns),
+            _ => joined.push((from_ns, until_ns)),
+        }
+    }
+    *outages = joined;
+}
+
+/// A size drawn for each request.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "write a size as \"64MB\", from a range as { from = \"1MB\", to = \"64MB\" }, or exponential as { mean = \"1MB\" }"
+)]
+pub(super) enum Sizes {
+    Fixed(Bytes),
+    Range { from: Bytes, to: Bytes },
+    Exponential { mean: Bytes },
+}
+
+impl Sizes {
+    /// The mean, in bytes.
+    pub(super) fn mean(self) -> u64 {
+        match self {
+            Self::Fixed(bytes) | Self::Exponential { mean: bytes } => bytes.0,
+            Self::Range { from, to } => from.0 + (to.0 - from.0) / 2,
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Scenarios: a cluster, work for it, the policies to compare and how often, in a TOML file.
+//!
+//! A scenario is read once ([`Scenario::read`]), with whatever is set from outside, and refused with the line if it cannot
+//! be. Then it is run, by each policy, as often as it says: all that is drawn depends on the repetition alone, so that
+//! policies meet the same requests on the same cluster.
+
+mod cluster;
+mod document;
+mod workload;
+
+use std::collections::BTreeMap;
+
+use evenkeel::model::{self, Batch};
+use evenkeel::policy::{self, Policy};
+use serde::Deserialize;
+use toml::de::{DeTable, DeValue};
+
+pub use document::{Place, ScenarioError, Set, not_known};
+
+use crate::chance::sub_seed;
+use crate::hardware::Hardware;
+use crate::measure::{self, MEASURES, Measure};
+use crate::outcome::Outcome;
+use cluster::{Clients, Cluster, Different, Down, Network, Servers, Slow};
+use document::{Document, Places};
+use workload::Workload;
+
+/// The files that a scenario names, as it names them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Files<'a> {
+    /// The batch.
+    pub batch: &'a str,
+    /// What is known of its servers.
+    pub servers: Option<&'a str>,
+    /// What is known of its clients.
+    pub clients: Option<&'a str>,
+    /// The bytes of a block.
+    pub block: u64,
+}
+
+/// Reads the files that a scenario names, or says why not.
+pub type Load<'a> = &'a dyn Fn(&Files<'_>) -> Result<(Batch, model::Cluster), String>;
+
+/// All that is not understood by itself.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Rest {
+    title: Option<String>,
+    #[serde(default)]
+    seed: u64,
+    repetitions: Option<u32>,
+    policies: Option<Vec<String>>,
+    measures: Option<Vec<String>>,
+    #[serde(default)]
+    slow: Vec<Slow>,
+    #[serde(default)]
+    down: Vec<Down>,
+    #[serde(default)]
+    clients: Clients,
+    #[serde(default)]
+    network: Network,
+    // Taken before; here for the list of known keys.
+    #[serde(default, rename = "servers")]
+    _servers: (),
+    #[serde(default, rename = "workload")]
+    _workload: (),
+}
+
+/// A scenario.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// What it is called.
+    pub title: Option<String>,
+    /// All that is drawn depends on it.
+    pub seed: u64,
+    /// How often each policy is tried.
+    pub repetitions: u32,
+    /// The policies to compare.
+    pub policies: Vec<&'static Policy>,
+    /// What is to be told, if not everything.
+    pub measures: Option<Vec<&'static Measure>>,
+    cluster: Cluster,
+    workload: Workload,
+}
+
+/// More would tell no more.
+const MOST_REPETITIONS: u32 = 100_000;
+
+impl Scenario {
+    /// Reads a scenario, with some keys set from outside; `load` reads the files that it names.
+    pub fn read(text: &str, sets: &[Set], load: Load<'_>) -> Result<Self, ScenarioError> {
+        let mut document = Document::new(text, sets)?;
+        let (servers, named) = servers(&mut document)?;
+        let mut workload = document.take("workload")?;
+        let kind = workload.remove("kind").map(toml::Spanned::into_inner);
+        let kind = match &kind {
+            None => "requests",
+            Some(DeValue::String(kind)) => kind.as_ref(),
+            Some(_) => return Err(document.places.error("workload.kind", "`kind` is text in quotes")),
+        };
+        let mut workload = Workload::parse(kind, &document, workload)?;
+        let rest: Rest = document.parse_rest()?;
+        let Rest { slow, down, clients, network, .. } = rest;
+        let (names, n_clients, described) = (Vec::new(), 0, None);
+        let mut cluster =
+            Cluster { servers, named, slow, down, clients, network, names, n_clients, described };
+        let places = &document.places;
+        workload.settle(&mut cluster, places, load)?;
+        cluster.check(places)?;
+        let repetitions = rest.repetitions.unwrap_or(1);
+        if !(1..=MOST_REPETITIONS).contains(&repetitions) {
+            let message = format!("{repetitions} repetitions are not from 1 to {MOST_REPETITIONS}");
+            return Err(places.error("repetitions", message));
+        }
+        Ok(Self {
+            title: rest.title,
+            seed: rest.seed,
+            repetitions,
+            policies: policies(rest.policies, &workload, places)?,
+            measures: measures(rest.measures, places)?,
+            cluster,
+            workload,
+        })
+    }
+
+    /// The names of the servers.
+    pub fn servers(&self) -> &[String] {
+        &self.cluster.names
+    }
+
+    /// How many clients there are.
+    pub fn n_clients(&self) -> u32 {
+        self.cluster.n_clients
+    }
+
+    /// The slots of the servers.
+    pub fn slots(&self) -> Vec<u32> {
+        (0..self.cluster.names.len() as u32).map(|server| self.cluster.server(server).slots).collect()
+    }
+
+    /// The cluster of a repetition.
+    pub fn hardware(&self, repetition: u32) -> Hardware {
+        self.cluster.hardware(self.lots(repetition), self.workload.horizon_ns(&self.cluster))
+    }
+
+    /// What all lots of a repetition depend on.
+    fn lots(&self, repetition: u32) -> u64 {
+        sub_seed(self.seed, repetition.into())
+    }
+
+    /// Does the work by a policy, the how manyth time; an error if the policy cannot do it.
+    pub fn run(&self, policy: &Policy, repetition: u32, keep_timeline: bool) -> Result<Outcome, String> {
+        let (seed, hardware) = (self.lots(repetition), self.hardware(repetition));
+        let queue = self.cluster.queue();
+        let queue = queue.as_ref().map(|queue| queue as &dyn Fn() -> Box<dyn evenkeel::queue::Queue>);
+        self.workload.run(&hardware, queue, policy, seed, keep_timeline)
+    }
+}
+
+/// What all servers have, and what differs: any table in the table of servers has the name of one.
+fn servers(document: &mut Document<'_>) -> Result<(Servers, BTreeMap<String, Different>), ScenarioError> {
+    let (mut common, mut named) = (DeTable::new(), BTreeMap::new());
+    for (key, value) in document.take("servers")? {
+        if let DeValue::Table(table) = value.get_ref() {
+            let name = key.get_ref().as_ref().to_owned();
+            let different = document.parse(&format!("servers.{name}"), table.clone())?;
+            named.insert(name, different);
+        } else {
+            common.insert(key, value);
+        }
+    }
+    Ok((document.parse("servers", common)?, named))
+}
+
+fn policies(
+    named: Option<Vec<String>>,
+    workload: &Workload,
+    places: &Places,
+) -> Result<Vec<&'static Policy>, ScenarioError> {
+    let usual = || workload.usual().iter().map(|&name| name.to_owned()).collect();
+    let is_named = named.is_some();
+    let mut policies: Vec<&'static Policy> = Vec::new();
+    for (k, name) in named.unwrap_or_else(usual).iter().enumerate() {
+        let wrong = |message: String| Err(places.error(&format!("policies.{k}"), message));
+        let Some(policy) = policy::find(name).filter(|policy| workload.is_for(policy)) else {
+            let known = policy::POLICIES.iter().filter(|policy| workload.is_for(policy));
+            return wrong(not_known("policy", name, &known.map(|policy| policy.name).collect::<Vec<_>>()));
+        };
+        if policies.iter().any(|other| other.name == policy.name) {
+            return wrong(format!("policy {} is named twice; name each once", policy.name));
+        }
+        match workload.refuses(policy) {
+            Some(why) if is_named => return wrong(why),
+            Some(_) => {}
+            None => policies.push(policy),
+        }
+    }
+    if policies.is_empty() {
+        return Err(places.error("policies", "there is no policy; name one, or leave the key out"));
+    }
+    Ok(policies)
+}
+
+fn measures(
+    named: Option<Vec<String>>,
+    places: &Places,
+) -> Result<Option<Vec<&'static Measure>>, ScenarioError> {
+    let Some(named) = named else { return Ok(None) };
+    let find = |(k, name): (usize, &String)| {
+        let known: Vec<&str> = MEASURES.iter().map(|measure| measure.name).collect();
+        let unknown = || places.error(&format!("measures.{k}"), not_known("measure", name, &known));
+        measure::find(name).ok_or_else(unknown)
+    };
+    let measures: Result<Vec<_>, _> = named.iter().enumerate().map(find).collect();
+    measures.map(Some)
+}

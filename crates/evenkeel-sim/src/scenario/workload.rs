@@ -1,0 +1,376 @@
+//! What there is to do, as it is written: one kind of work a variant.
+
+use evenkeel::draw::{Draw, Seeded};
+use evenkeel::model::Batch;
+use evenkeel::policy::Policy;
+use evenkeel::queue::Queue;
+use evenkeel::workload::{Clients, Law, Sizes as Blocks, Workload as Drawn, WorkloadError};
+use serde::Deserialize;
+use toml::de::DeTable;
+
+use super::cluster::{Cluster, Sizes};
+use super::document::{Document, Places, ScenarioError, not_known};
+use super::{Files, Load};
+use crate::chance::{exponential, sub_seed, uniform};
+use crate::fabric::Fabric;
+use crate::hardware::Hardware;
+use crate::outcome::Outcome;
+use crate::requests::{self, Requests, Way};
+use crate::units::Bytes;
+
+/// The kinds of work, by the name that stands behind `kind`.
+pub(super) const KINDS: [&str; 1] = ["requests"];
+
+/// The work of a scenario. A further kind is a variant here, its name above, and a line in each match below.
+#[derive(Clone, Debug)]
+pub(super) enum Workload {
+    /// Requests for replicated data.
+    Requests(RequestsWork),
+}
+
+impl Workload {
+    /// Understands the table of the workload.
+    pub(super) fn parse<'a>(
+        kind: &str,
+        document: &Document<'a>,
+        table: DeTable<'a>,
+    ) -> Result<Self, ScenarioError> {
+        match kind {
+            "requests" => document.parse("workload", table).map(Self::Requests),
+            _ => Err(document.places.error("workload.kind", not_known("kind of workload", kind, &KINDS))),
+        }
+    }
+
+    /// Sees to what it needs of the cluster and of other files, and refuses what cannot be.
+    pub(super) fn settle(
+        &mut self,
+        cluster: &mut Cluster,
+        places: &Places,
+        load: Load<'_>,
+    ) -> Result<(), ScenarioError> {
+        match self {
+            Self::Requests(work) => work.settle(cluster, places, load),
+        }
+    }
+
+    /// The policies that are compared unless some are named.
+    pub(super) fn usual(&self) -> &'static [&'static str] {
+        match self {
+            Self::Requests(_) => &["nearest", "random", "least-loaded", "optimal"],
+        }
+    }
+
+    /// Why such work cannot be done by a policy, if so.
+    pub(super) fn refuses(&self, policy: &Policy) -> Option<String> {
+        match self {
+            Self::Requests(work) => work.refuses(policy),
+        }
+    }
+
+    /// Whether there are policies of that kind for such work.
+    pub(super) fn is_for(&self, policy: &Policy) -> bool {
+        match self {
+            Self::Requests(_) => policy.plans(),
+        }
+    }
+
+    /// How long it could last at the very most, in nanoseconds: all of it in turn, by the slowest server.
+    pub(super) fn horizon_ns(&self, cluster: &Cluster) -> u64 {
+        match self {
+            Self::Requests(work) => work.horizon_ns(cluster),
+        }
+    }
+
+    /// Does it once.
+    pub(super) fn run(
+        &self,
+        hardware: &Hardware,
+        queue: Option<&dyn Fn() -> Box<dyn Queue>>,
+        policy: &Policy,
+        seed: u64,
+        keep_timeline: bool,
+    ) -> Result<Outcome, String> {
+        match self {
+            Self::Requests(work) => {
+                let requests = work.draw(hardware, seed)?;
+                let mut fabric = Fabric::new(hardware, queue);
+                if keep_timeline {
+                    fabric.keep_timeline();
+                }
+                requests::by_policy(&requests, fabric, policy, sub_seed(seed, POLICY))
+                    .map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
+/// The numbers of draws.
+const REQUESTS: u64 = 0;
+const SIZES: u64 = 1;
+const ARRIVALS: u64 = 2;
+const POLICY: u64 = 3;
+
+/// When requests arrive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Arrivals {
+    #[default]
+    AtOnce,
+    Even,
+    Poisson,
+}
+
+/// How copies are spread, by the names that `generate` has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum LawName {
+    #[default]
+    Uniform,
+    Geometric,
+    Zipf,
+    FirstHot,
+    Chain,
+}
+
+/// Requests for replicated data: drawn, or from a batch.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RequestsWork {
+    requests: Option<u32>,
+    bytes: Option<Sizes>,
+    copies: Option<u32>,
+    law: Option<LawName>,
+    ratio: Option<f64>,
+    hot_spots: Option<u32>,
+    in_turn: Option<bool>,
+    #[serde(default)]
+    arrivals: Arrivals,
+    rate: Option<f64>,
+    batch: Option<String>,
+    block: Option<Bytes>,
+    #[serde(skip)]
+    loaded: Option<Batch>,
+}
+
+/// What is drawn if nothing else is said.
+const USUAL_REQUESTS: u32 = 10_000;
+const USUAL_BYTES: u64 = 64_000_000;
+const USUAL_COPIES: u32 = 3;
+/// Sizes that differ are planned in so many blocks, on average.
+const BLOCKS_A_REQUEST: u64 = 64;
+
+impl RequestsWork {
+    fn settle(
+        &mut self,
+        cluster: &mut Cluster,
+        places: &Places,
+        load: Load<'_>,
+    ) -> Result<(), ScenarioError> {
+        match self.batch.clone() {
+            Some(batch) => self.settle_batch(&batch, cluster, places, load)?,
+            None => self.settle_drawn(cluster, places)?,
+        }
+        let rate = self.rate.filter(|rate| *rate > 0.0 && rate.is_finite());
+        match (self.arrivals, self.rate, rate) {
+            (Arrivals::AtOnce, Some(_), _) => {
+                let message = "`rate` is for arrivals over time; write arrivals = \"poisson\" or \"even\"";
+                Err(places.error("workload.rate", message))
+            }
+            (Arrivals::Even | Arrivals::Poisson, _, None) => {
+                let message = "arrivals over time need `rate`, in requests a second, above 0";
+                Err(places.error("workload.rate", message))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn settle_drawn(&self, cluster: &mut Cluster, places: &Places) -> Result<(), ScenarioError> {
+        for key in ["servers.file", "clients.file"] {
+            if places.has(key) {
+                return Err(places.error(key, "a file of servers or clients goes with workload.batch"));
+            }
+        }
+        cluster.count_out();
+        let n_servers = cluster.names.len() as u32;
+        let wrong = |key: &str, message: &str| Err(places.error(&format!("workload.{key}"), message));
+        if self.law_name() != LawName::Geometric && self.hot_spots.is_some() {
+            return wrong("hot_spots", "`hot_spots` is for law = \"geometric\"; leave it out");
+        }
+        if !matches!(self.law_name(), LawName::Geometric | LawName::FirstHot) && self.ratio.is_some() {
+            return wrong("ratio", "`ratio` is for the laws geometric and first-hot; leave it out");
+        }
+        match self.sizes() {
+            Sizes::Range { from, to } if from > to => {
+                return wrong("bytes", "a range goes from the smaller to the larger");
+            }
+            sizes if sizes.mean() == 0 => return wrong("bytes", "there is nothing to move in 0 bytes"),
+            _ => {}
+        }
+        if self.block == Some(Bytes(0)) {
+            return wrong("block", "a block has at least a byte");
+        }
+        if cluster.n_clients == 0 || cluster.names.is_empty() {
+            // Told with the cluster.
+            return Ok(());
+        }
+        let few = Drawn { n_requests: 1, ..self.workload(n_servers, cluster.n_clients, 0) };
+        few.generate().map_err(|error| {
+            let key = match error {
+                WorkloadError::Ratio(_) => "workload.ratio",
+                WorkloadError::HotSpots { .. } | WorkloadError::None("hot spot") => "workload.hot_spots",
+                _ => "workload.copies",
+            };
+            places.error(key, error.to_string())
+        })?;
+        match self.requests {
+            Some(0) => wrong("requests", "there is nothing to do without requests"),
+            Some(n) if n > 1 << 27 => wrong("requests", "so many requests are not simulated"),
+            _ => Ok(()),
+        }
+    }
+
+    fn settle_batch(
+        &mut self,
+        batch: &str,
+        cluster: &mut Cluster,
+        places: &Places,
+        load: Load<'_>,
+    ) -> Result<(), ScenarioError> {
+        let drawn = ["requests", "bytes", "copies", "law", "ratio", "hot_spots", "in_turn"];
+        let drawn = drawn.map(|key| format!("workload.{key}"));
+        let counts = ["servers.count", "clients.count"].map(str::to_owned);
+        if let Some(key) = drawn.iter().chain(&counts).find(|key| places.has(key)) {
+            return Err(places.error(key, format!("the batch says that; leave out {key}, or workload.batch")));
+        }
+        let block = self.block.unwrap_or(Bytes(1)).0;
+        if block == 0 {
+            return Err(places.error("workload.block", "a block has at least a byte"));
+        }
+        let files = Files {
+            batch,
+            servers: cluster.servers.file.as_deref(),
+            clients: cluster.clients.file.as_deref(),
+            block,
+        };
+        let (batch, described) = load(&files).map_err(|error| places.error("workload.batch", error))?;
+        if described.has_backlogs() {
+            let message = "servers have backlogs, which are not simulated; leave the column out";
+            return Err(places.error("servers.file", message));
+        }
+        cluster.names = batch.servers().iter().map(str::to_owned).collect();
+        cluster.n_clients = batch.n_clients() as u32;
+        cluster.described = Some(described);
+        if batch.n_requests() == 0 {
+            return Err(places.error("workload.batch", "the batch has no requests"));
+        }
+        self.loaded = Some(batch);
+        Ok(())
+    }
+
+    fn refuses(&self, policy: &Policy) -> Option<String> {
+        let is_over_time = self.arrivals != Arrivals::AtOnce;
+        (is_over_time && Way::of(policy, true).is_none()).then(|| {
+            format!(
+                "policy {} orders requests that are all there; write arrivals = \"at-once\", or leave it out",
+                policy.name
+            )
+        })
+    }
+
+    fn law_name(&self) -> LawName {
+        self.law.unwrap_or_default()
+    }
+
+    fn sizes(&self) -> Sizes {
+        self.bytes.unwrap_or(Sizes::Fixed(Bytes(USUAL_BYTES)))
+    }
+
+    fn n_requests(&self) -> usize {
+        self.loaded
+            .as_ref()
+            .map_or_else(|| self.requests.unwrap_or(USUAL_REQUESTS) as usize, Batch::n_requests)
+    }
+
+    fn workload(&self, n_servers: u32, n_clients: u32, seed: u64) -> Drawn {
+        // As `generate` has it: a hot spot that still spreads over some servers.
+        let gentle = if n_servers > 20 { 1.0 - 10.0 / f64::from(n_servers) } else { 0.5 };
+        let ratio = self.ratio.unwrap_or(gentle);
+        Drawn {
+            n_requests: self.requests.unwrap_or(USUAL_REQUESTS),
+            n_clients,
+            n_servers,
+            copies: self.copies.unwrap_or(USUAL_COPIES.min(n_servers)),
+            law: match self.law_name() {
+                LawName::Uniform => Law::Uniform,
+                LawName::Geometric => Law::Geometric { ratio, hot_spots: self.hot_spots.unwrap_or(1) },
+                LawName::Zipf => Law::Zipf,
+                LawName::FirstHot => Law::FirstHot { ratio },
+                LawName::Chain => Law::Chain,
+            },
+            sizes: Blocks::Fixed(1),
+            clients: if self.in_turn.unwrap_or(false) { Clients::InTurn } else { Clients::Drawn },
+            seed,
+        }
+    }
+
+    fn horizon_ns(&self, cluster: &Cluster) -> u64 {
+        let block = self.block.unwrap_or(Bytes(1)).0 as f64;
+        let drawn = || self.sizes().mean() as f64 * self.n_requests() as f64;
+        let bytes = self.loaded.as_ref().map_or_else(drawn, |batch| batch.total_blocks() as f64 * block);
+        let arriving = self.rate.map_or(0.0, |rate| self.n_requests() as f64 / rate * 1e9);
+        (arriving + bytes / cluster.least_rate()) as u64
+    }
+
+    /// The requests of one repetition.
+    fn draw(&self, hardware: &Hardware, seed: u64) -> Result<Requests, String> {
+        let arrivals_ns = self.arrivals(&mut Seeded::new(sub_seed(seed, ARRIVALS)));
+        let (batch, bytes) = match (&self.loaded, self.block) {
+            (Some(batch), Some(Bytes(block_bytes))) => {
+                return Ok(Requests { batch: batch.clone(), block_bytes, bytes: None, arrivals_ns });
+            }
+            (Some(batch), None) => {
+                (batch.clone(), (0..batch.n_requests()).map(|request| batch.blocks(request)).collect())
+            }
+            (None, _) => {
+                let (n_servers, n_clients) = (hardware.servers.len() as u32, hardware.clients.len() as u32);
+                let workload = self.workload(n_servers, n_clients, sub_seed(seed, REQUESTS));
+                let batch = workload.generate().map_err(|error| error.to_string())?;
+                let bytes: Vec<u64> = match self.sizes() {
+                    Sizes::Fixed(Bytes(block_bytes)) if self.block.is_none() => {
+                        return Ok(Requests { batch, block_bytes, bytes: None, arrivals_ns });
+                    }
+                    sizes => {
+                        let mut draw = Seeded::new(sub_seed(seed, SIZES));
+                        (0..batch.n_requests()).map(|_| size(sizes, &mut draw)).collect()
+                    }
+                };
+                (batch, bytes)
+            }
+        };
+        let mean = bytes.iter().map(|&bytes| u128::from(bytes)).sum::<u128>() / bytes.len().max(1) as u128;
+        let usual = (mean as u64 / BLOCKS_A_REQUEST).max(1);
+        let block_bytes = self.block.map_or(usual, |block| block.0);
+        Requests::sized(&batch, bytes, block_bytes, arrivals_ns).map_err(|error| error.to_string())
+    }
+
+    fn arrivals(&self, draw: &mut dyn Draw) -> Option<Vec<u64>> {
+        let gap_ns = 1e9 / self.rate?;
+        let mut now_ns = 0.0;
+        let mut next = || {
+            now_ns += match self.arrivals {
+                Arrivals::Poisson => exponential(draw) * gap_ns,
+                Arrivals::AtOnce | Arrivals::Even => gap_ns,
+            };
+            now_ns as u64
+        };
+        Some((0..self.n_requests()).map(|_| next()).collect())
+    }
+}
+
+fn size(sizes: Sizes, draw: &mut dyn Draw) -> u64 {
+    match sizes {
+        Sizes::Fixed(bytes) => bytes.0,
+        Sizes::Range { from, to } => from.0 + (uniform(draw) * ((to.0 - from.0) as f64 + 1.0)) as u64,
+        Sizes::Exponential { mean } => 1 + (exponential(draw) * mean.0 as f64) as u64,
+    }
+}

@@ -1,0 +1,201 @@
+//! Many runs: each point of a sweep, by each policy, as often as the scenario says.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use evenkeel::policy::Policy;
+use rayon::ThreadPoolBuilder;
+use rayon::prelude::*;
+
+use crate::measure::{self, MEASURES, Measure};
+use crate::outcome::{Estimate, Outcome, Timeline};
+use crate::scenario::{Scenario, Set};
+
+/// A scenario with some keys set.
+#[derive(Clone, Debug)]
+pub struct Point {
+    /// What is set.
+    pub sets: Vec<Set>,
+    /// The scenario.
+    pub scenario: Scenario,
+}
+
+/// One run of a study.
+#[derive(Clone, Copy, Debug)]
+pub struct Job {
+    /// Which point.
+    pub point: usize,
+    /// By which policy.
+    pub policy: &'static Policy,
+    /// The how manyth time.
+    pub repetition: u32,
+}
+
+/// What is kept of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Run {
+    /// All measures, in the order of [`MEASURES`].
+    pub measures: Vec<Option<f64>>,
+    /// The responses at [`measure::shares`], in nanoseconds; empty if there was none.
+    pub responses_ns: Vec<u64>,
+    /// What is kept of each server; of few runs, since that is much.
+    pub servers: Option<Servers>,
+}
+
+/// What is kept of the servers of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Servers {
+    /// How much of the time the slots of each were taken.
+    pub utilisation: Vec<f64>,
+    /// The bytes that each moved.
+    pub bytes: Vec<u64>,
+    /// How busy they were over time.
+    pub timeline: Timeline,
+}
+
+/// The first runs of so many points keep what their servers did.
+const MOST_POINTS_KEPT: usize = 16;
+
+impl Run {
+    fn new(outcome: Outcome, slots: &[u32]) -> Self {
+        let span_ns = outcome.makespan_ns.max(1) as f64;
+        let busy = outcome.busy_ns_of_servers.iter().zip(slots);
+        let utilisation: Vec<f64> =
+            busy.map(|(&busy_ns, &slots)| (busy_ns as f64 / span_ns / f64::from(slots)).min(1.0)).collect();
+        let n = outcome.responses_ns.len() as u64;
+        let at = |share: u32| {
+            let rank = (n * u64::from(share)).div_ceil(10_000).max(1);
+            outcome.responses_ns.get(rank as usize - 1).copied()
+        };
+        Self {
+            measures: measure::all(&outcome, &utilisation),
+            responses_ns: measure::shares().filter_map(at).collect(),
+            servers: outcome.timeline.map(|timeline| Servers {
+                utilisation,
+                bytes: outcome.bytes_of_servers,
+                timeline,
+            }),
+        }
+    }
+
+    /// One measure.
+    pub fn measure(&self, measure: &Measure) -> Option<f64> {
+        let place = MEASURES.iter().position(|other| other.name == measure.name)?;
+        self.measures[place]
+    }
+}
+
+/// All runs of a policy at a point.
+#[derive(Clone, Debug)]
+pub struct Series {
+    /// Which point.
+    pub point: usize,
+    /// By which policy.
+    pub policy: &'static Policy,
+    /// Those that were done, with their numbers.
+    pub runs: Vec<(u32, Run)>,
+}
+
+impl Series {
+    /// A measure over all runs.
+    pub fn estimate(&self, measure: &Measure) -> Option<Estimate> {
+        let values: Option<Vec<f64>> = self.runs.iter().map(|(_, run)| run.measure(measure)).collect();
+        Estimate::of(&values?)
+    }
+
+    /// The mean response of all runs at each of [`measure::shares`], in seconds.
+    pub fn responses(&self) -> Vec<f64> {
+        let n_shares = self.runs.iter().map(|(_, run)| run.responses_ns.len()).min().unwrap_or(0);
+        let mean = |k: usize| {
+            let sum: f64 = self.runs.iter().map(|(_, run)| run.responses_ns[k] as f64 / 1e9).sum();
+            sum / self.runs.len() as f64
+        };
+        (0..n_shares).map(mean).collect()
+    }
+
+    /// What was kept of the servers, in the first run.
+    pub fn servers(&self) -> Option<&Servers> {
+        self.runs.first().and_then(|(_, run)| run.servers.as_ref())
+    }
+}
+
+/// Why a run could not be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("policy {policy}: {message}")]
+pub struct RunError {
+    policy: &'static str,
+    message: String,
+}
+
+/// A scenario at several points.
+#[derive(Clone, Debug)]
+pub struct Study {
+    /// The points; at least one.
+    pub points: Vec<Point>,
+}
+
+impl Study {
+    /// All runs, in order: first ones first, so that what is stopped has something of everything.
+    pub fn jobs(&self) -> Vec<Job> {
+        let most = self.points.iter().map(|point| point.scenario.repetitions).max().unwrap_or(0);
+        let mut jobs = Vec::new();
+        for repetition in 0..most {
+            for (point, Point { scenario, .. }) in self.points.iter().enumerate() {
+                if repetition < scenario.repetitions {
+                    jobs.extend(scenario.policies.iter().map(|policy| Job { point, policy, repetition }));
+                }
+            }
+        }
+        jobs
+    }
+
+    /// Does one run.
+    pub fn run(&self, job: Job) -> Result<Run, RunError> {
+        let Job { point, policy, repetition } = job;
+        let scenario = &self.points[point].scenario;
+        let outcome = scenario
+            .run(policy, repetition, repetition == 0 && point < MOST_POINTS_KEPT)
+            .map_err(|message| RunError { policy: policy.name, message })?;
+        Ok(Run::new(outcome, &scenario.slots()))
+    }
+
+    /// Does these runs on so many threads (0: as many as there are processors), and tells of each that is done. Those
+    /// that have not begun when it is stopped are left out. What comes out does not depend on the threads.
+    pub fn run_all(
+        &self,
+        jobs: &[Job],
+        n_threads: usize,
+        stop: &AtomicBool,
+        is_done: &(dyn Fn() + Sync),
+    ) -> Result<Vec<Option<Run>>, RunError> {
+        let one = |&job: &Job| {
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            let run = self.run(job)?;
+            is_done();
+            Ok(Some(run))
+        };
+        match ThreadPoolBuilder::new().num_threads(n_threads).build() {
+            // One by one, so that they end about in order.
+            Ok(pool) => pool.install(|| jobs.par_iter().with_max_len(1).map(one).collect()),
+            // No threads to be had.
+            Err(_) => jobs.iter().map(one).collect(),
+        }
+    }
+
+    /// Runs by point and policy.
+    pub fn series(&self, done: impl IntoIterator<Item = (Job, Run)>) -> Vec<Series> {
+        let mut all: Vec<Series> = Vec::new();
+        for (point, Point { scenario, .. }) in self.points.iter().enumerate() {
+            all.extend(scenario.policies.iter().map(|policy| Series { point, policy, runs: Vec::new() }));
+        }
+        for (job, run) in done {
+            let of_job =
+                |series: &&mut Series| series.point == job.point && series.policy.name == job.policy.name;
+            if let Some(series) = all.iter_mut().find(of_job) {
+                series.runs.push((job.repetition, run));
+            }
+        }
+        all
+    }
+}
