@@ -1,9 +1,9 @@
 //! Scenarios, and the cluster of what can be read.
 #![no_main]
-use evenkeel_sim::scenario::Scenario;
+use evenkeel_sim::scenario::{NoFiles, Scenario};
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
-    if let Ok(scenario) = Scenario::read(text, &[], &|_| Err(String::new()))
+    if let Ok(scenario) = Scenario::read(text, &[], &NoFiles)
         && scenario.servers().len() < 1000
         && scenario.n_clients() < 1000
     {

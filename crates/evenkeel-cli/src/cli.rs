@@ -462,6 +462,7 @@ Examples:
   evenkeel simulate slow-server.toml --replication 2..4 --html page.html
   evenkeel simulate slow-server.toml --sweep servers.latency=0ms,2ms,10ms --csv runs.csv --json
   evenkeel simulate batch.csv --block 64MB --set servers.bandwidth=200MB/s
+  evenkeel simulate tasks.csv --processes procs.csv
 
 A scenario is a TOML file; docs/simulate.md tells every key, and examples/ has some to begin with. All have defaults:
   policies = [\"nearest\", \"optimal\"]
@@ -477,7 +478,7 @@ Every key can be set from the command line, in a sweep to several values in turn
 points at most, or at N of them (from..to:N). All policies of a repetition meet the same requests on the same cluster. \
 Ctrl-C stops after the runs under way; what is done by then is told. Exit status 130 then.")]
 pub struct SimulateArgs {
-    /// The scenario, TOML, or a batch, CSV or JSON; `-` is a scenario from standard input
+    /// The scenario, TOML; or a batch, CSV or JSON; or tasks, CSV; `-` is a scenario from standard input
     pub scenario: PathBuf,
     /// Set a key of the scenario, such as servers.s3.speed=0.1
     #[arg(long, value_name = "KEY=VALUE")]
@@ -506,6 +507,9 @@ pub struct SimulateArgs {
     /// With a batch: the size of a block, to which sizes are rounded up [default: 1]
     #[arg(long, value_name = "SIZE")]
     pub block: Option<String>,
+    /// With tasks: the processes, as for assign
+    #[arg(long, value_name = "FILE")]
+    pub processes: Option<PathBuf>,
     /// Runs at once; 0 is as many as there are processors. The result does not depend on it
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub threads: usize,

@@ -97,6 +97,49 @@ impl Tasks {
         seed: u64,
         keep_timeline: bool,
     ) -> Result<Outcome, Refused> {
+        if self.inputs.is_empty() {
+            let wanted = "name the size of at least one";
+            return Err(Refused::Setting { name: "inputs", given: "empty".to_owned(), wanted });
+        }
+        let work = self.work(hardware, seed)?;
+        let hosts: Vec<u32> = self.hosts(hardware).collect();
+        self.carry_out(&work, &hosts, hardware, policy, seed, keep_timeline)
+    }
+
+    /// Runs tasks that are not drawn, on servers that are the first of the cluster. Each process is on the host of its server;
+    /// one that has none, on a host of its own.
+    pub fn run_given(
+        &self,
+        work: &Work,
+        hardware: &Hardware,
+        policy: &Policy,
+        seed: u64,
+        keep_timeline: bool,
+    ) -> Result<Outcome, Refused> {
+        let mut hardware = hardware.clone();
+        let mut host_of = |process: u32| {
+            let home = work.home(ProcessId(process));
+            home.map_or_else(
+                || {
+                    hardware.n_hosts += 1;
+                    hardware.n_hosts - 1
+                },
+                |home| hardware.servers[home.index()].host,
+            )
+        };
+        let hosts: Vec<u32> = (0..work.n_processes() as u32).map(&mut host_of).collect();
+        self.carry_out(work, &hosts, &hardware, policy, seed, keep_timeline)
+    }
+
+    fn carry_out(
+        &self,
+        work: &Work,
+        hosts: &[u32],
+        hardware: &Hardware,
+        policy: &Policy,
+        seed: u64,
+        keep_timeline: bool,
+    ) -> Result<Outcome, Refused> {
         let Kind::Assign(assign) = policy.kind else {
             let fits = |policy: &Policy| matches!(policy.kind, Kind::Assign(_));
             return Err(Refused::policy(policy, "which process does which task", fits));
@@ -105,11 +148,6 @@ impl Tasks {
             let wanted = "pieces have at least a byte; leave it out to read chunks at once";
             return Err(Refused::Setting { name: "buffer", given: "0".to_owned(), wanted });
         }
-        if self.inputs.is_empty() {
-            let wanted = "name the size of at least one";
-            return Err(Refused::Setting { name: "inputs", given: "empty".to_owned(), wanted });
-        }
-        let work = self.work(hardware, seed)?;
         let sources = self.sources.unwrap_or(match policy.name {
             "rank" => Sources::Drawn,
             _ => Sources::Balanced,
@@ -117,19 +155,19 @@ impl Tasks {
         let mut draw = Seeded::new(sub_seed(seed, SOURCES));
         let Assignment { processes, sources: balanced, .. } = match policy.name {
             // The lists that guide it, and not what would come of them.
-            DYNAMIC => opass_single::assign(&work).unwrap_or_else(|_| opass_multi::assign(&work)),
-            _ => assign(&work)?,
+            DYNAMIC => opass_single::assign(work).unwrap_or_else(|_| opass_multi::assign(work)),
+            _ => assign(work)?,
         };
         let supply = if self.dynamic || policy.name == DYNAMIC {
             // They are of this work.
-            let guided = Guided::new(&work, &processes).map_err(|_| WorkError::NoProcess)?;
+            let guided = Guided::new(work, &processes).map_err(|_| WorkError::NoProcess)?;
             Supply::Master { guided, centre: Centre::default() }
         } else {
             let sources = match sources {
-                Sources::Drawn => drawn(&work, &processes, &mut draw),
+                Sources::Drawn => drawn(work, &processes, &mut draw),
                 Sources::Balanced => balanced,
             };
-            Supply::lists(&work, &processes, sources)
+            Supply::lists(work, &processes, sources)
         };
         let mut fabric = Fabric::new(hardware, None);
         if keep_timeline {
@@ -137,14 +175,14 @@ impl Tasks {
         }
         let reader = |host| Reader { host, ..Reader::default() };
         let run = Run {
-            work: &work,
+            work,
             fabric,
             supply,
             sources,
             draw,
             buffer: self.buffer.map_or(u64::MAX, |buffer| buffer.0),
             compute_ns: self.compute_ns(work.n_tasks(), seed),
-            readers: self.hosts(hardware).map(reader).collect(),
+            readers: hosts.iter().copied().map(reader).collect(),
             asked_bytes: vec![0; hardware.servers.len()],
             stranded: Vec::new(),
             actions: Vec::new(),

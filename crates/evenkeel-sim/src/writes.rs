@@ -254,6 +254,11 @@ impl Backlog {
 }
 
 impl Writes {
+    /// No write is longer.
+    pub(crate) fn most_bytes(&self) -> u64 {
+        self.sizes.classes().iter().map(|class| class.to.0).max().unwrap_or(0)
+    }
+
     /// Runs them under a policy that places writes. Responses are from when a client wants to write to when all copies are
     /// written. The bytes of servers are those of these writes; redirected are those without a copy on the default server.
     pub fn run(

@@ -163,6 +163,26 @@ fn a_batch_is_a_scenario() {
     printed(&words("simulate inner/a.toml"), at);
 }
 
+/// From `assign` to `simulate` with the same files: what is local there is local here.
+#[test]
+fn tasks_are_a_scenario() {
+    let rows = (0..40)
+        .map(|task| format!("t{task},{},s{}|s{}\n", 1000 + task, task % 5, (task + 1 + task / 5 % 4) % 5));
+    let tasks = format!("task,bytes,replicas\n{}", rows.collect::<String>());
+    let processes = "process,server\np0,s0\np1,s1\np2,s2\np3,\np4,s3\n";
+    let folder = folder_with(&[("tasks.csv", &tasks), ("procs.csv", processes)]);
+    let at = folder.path();
+    for policy in ["rank", "opass-single", "opass-exact"] {
+        let args = ["tasks.csv", "--processes", "procs.csv", "--policy", policy, "--json"];
+        let assigned = json(&[&["assign"], &args[..]].concat(), at);
+        let report = json(&[&["simulate"], &args[..], &["--set", "network.nic=1Gb/s"]].concat(), at);
+        let result = &results(&report)[0];
+        for (measure, bytes) in [("local", "local_bytes"), ("remote", "remote_bytes")] {
+            assert_eq!(mean(result, measure), assigned[bytes].as_f64().unwrap(), "{policy} {measure}");
+        }
+    }
+}
+
 /// What is wrong, in which line, and what was probably meant.
 #[test]
 fn wrong_scenarios_are_refused() {
@@ -224,6 +244,20 @@ fn wrong_scenarios_are_refused() {
         ("policies = ['colour']\n[workload]\narrivals = 'even'\nrate = 9", "a.toml:1", "all there"),
         ("[workload]\nbatch = 'none.csv'", "a.toml:2", "cannot read it"),
         ("[workload]\nbatch = 'b.csv'\ncopies = 2", "a.toml:3", "the batch says that"),
+        ("[servers]\nqueue = 'hio'\n[workload]\nkind = 'writes'", "a.toml:2", "queues are for requests"),
+        ("policies = ['optimal']\n[workload]\nkind = 'tasks'", "a.toml:1", "known are rank"),
+        ("[workload]\nkind = 'tasks'\nfile = 'x'", "a.toml:3", "both"),
+        ("[workload]\nkind = 'tasks'\nfile = 'x'\nprocesses_file = 'y'", "a.toml:3", "cannot read it"),
+        ("[workload]\nkind = 'tasks'\nfile = 'x'\nprocesses_file = 'y'\ncopies = 2", "a.toml:5", "say that"),
+        ("[workload]\nkind = 'tasks'\ntask = 3", "a.toml:3", "did you mean `tasks`?"),
+        ("[workload]\nkind = 'tasks'\ncopies = 101", "a.toml", "101 copies"),
+        ("[workload]\nkind = 'tasks'\nbuffer = 0", "a.toml", "at least a byte"),
+        ("[workload]\nkind = 'jobs'\ncycle = 2", "a.toml:3", "did you mean `cycles`?"),
+        ("[workload]\nkind = 'jobs'\ncopies = 0", "a.toml", "0 copies"),
+        ("[workload]\nkind = 'writes'\nwindow = -1", "a.toml:3", "integer `-1`"),
+        ("[workload]\nkind = 'writes'\ncopies = 101", "a.toml", "101"),
+        ("[workload]\nkind = 'collective'\nbytes = 'many'", "a.toml:3", "not a size"),
+        ("[workload]\nkind = 'collective'\naggregators = 0", "a.toml", "aggregators"),
         ("seed = ", "a.toml:1", ""),
         ("seed = 1\nseed = 2", "a.toml:2", "duplicate key"),
         ("[servers", "a.toml:1", ""),
@@ -259,7 +293,11 @@ fn wrong_arguments_are_refused() {
         assert_refused(&[("small.toml", SMALL.as_bytes())], &args, &[message]);
     }
     let tasks: (&str, &[u8]) = ("tasks.csv", b"task,bytes,replicas\nt,1,s0\n");
-    assert_refused(&[tasks], &["simulate", "tasks.csv"], &["tasks"]);
+    assert_refused(&[tasks], &["simulate", "tasks.csv"], &["--processes"]);
+    let bad = [tasks, ("p.csv", b"process,server\np,s0\np,s0\n" as &[u8])];
+    assert_refused(&bad, &["simulate", "tasks.csv", "--processes", "p.csv"], &["p.csv:3"]);
+    let args = ["simulate", "small.toml", "--processes", "p.csv"];
+    assert_refused(&[("small.toml", SMALL.as_bytes())], &args, &["goes with tasks"]);
     assert_refused(&[("x", &[b'a', b'\n', 0xff])], &["simulate", "x"], &["x:2", "UTF-8"]);
     assert_refused(&[("b.csv", b"client,replicas\n")], &["simulate", "b.csv"], &["b"]);
     let busy: [(&str, &[u8]); 2] =
@@ -313,12 +351,20 @@ fn all_is_documented() {
     for measure in results(&report)[0]["measures"].as_object().unwrap().keys() {
         assert!(text.contains(&format!("| `{measure}` |")), "{measure}");
     }
-    for table in ["", "servers.", "servers.s0.", "slow.0.", "clients.", "network.", "workload."] {
-        let error =
-            stderr(&evenkeel(&["simulate", "small.toml", "--set", &format!("{table}x=1")], folder.path()));
+    let tables = ["", "servers.", "servers.s0.", "slow.0.", "clients.", "network.", "workload."];
+    let of_kinds = ["jobs", "tasks", "writes", "collective"].map(|kind| (Some(kind), "workload."));
+    for (kind, table) in tables.map(|table| (None, table)).into_iter().chain(of_kinds) {
+        fs::write(
+            folder.path().join("kind.toml"),
+            kind.map_or_else(|| SMALL.to_owned(), |kind| format!("[workload]\nkind = \"{kind}\"\n")),
+        )
+        .unwrap();
+        let set = format!("{table}x=1");
+        let error = stderr(&evenkeel(&["simulate", "kind.toml", "--set", &set], folder.path()));
         let known = error.trim().split("nown are ").nth(1).unwrap_or_else(|| panic!("{error}"));
         for key in known.split(", ") {
-            let is_told = [format!("\n{key} = "), format!("[{key}]"), format!("`{key}`")];
+            let is_told =
+                [format!("\n{key} = "), format!("[{key}]"), format!("[workload.{key}]"), format!("`{key}`")];
             assert!(is_told.iter().any(|told| text.contains(told)), "{table}{key}");
         }
     }

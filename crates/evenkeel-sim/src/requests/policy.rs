@@ -1,5 +1,6 @@
 //! Which driver carries out which policy.
 
+use evenkeel::bid::Rules;
 use evenkeel::draw::Ties;
 use evenkeel::model::{Choice, Schedule};
 use evenkeel::order::colour;
@@ -8,7 +9,7 @@ use evenkeel::run::{BadPlan, Pick, Settings};
 use evenkeel::select::replanned::TakeBack;
 use evenkeel::select::{Goal, optimal};
 
-use super::{Requests, View, centre, execute, push};
+use super::{Requests, View, bid, centre, execute, push, rules};
 use crate::fabric::Fabric;
 use crate::outcome::Outcome;
 
@@ -21,6 +22,8 @@ pub enum Way {
     Online(Pick),
     /// The same, and what is late is started a second time.
     Hedged,
+    /// Clients and servers bid, then the executor carries out what they have agreed on.
+    Bid(Rules),
     /// Clients send their requests to the servers that were chosen at the start.
     Pushed(SelectFn),
     /// A centre chooses at every arrival.
@@ -40,7 +43,7 @@ pub enum Planner {
 
 impl Way {
     /// The way of a policy, where requests arrive over time or are all there from the start; none if it has none.
-    pub fn of(policy: &Policy, is_over_time: bool) -> Option<Self> {
+    pub fn of(policy: &Policy, is_over_time: bool, ask: &Ask) -> Option<Self> {
         Some(match (policy.name, policy.kind) {
             ("least-loaded", _) => Self::Online(Pick::LeastLoaded),
             ("p2c", _) => Self::Online(Pick::TwoChoices),
@@ -53,7 +56,9 @@ impl Way {
             ("optimal", Kind::Select(select)) => Self::Planned(Planner::Select(select)),
             (_, Kind::Select(select)) => Self::Pushed(select),
             (_, Kind::Order(order)) if !is_over_time => Self::Planned(Planner::Order(order)),
-            (_, Kind::Plan(plan)) if !is_over_time => Self::Planned(Planner::Plan(plan)),
+            (_, Kind::Plan(plan)) if !is_over_time => {
+                rules(policy, ask).map_or(Self::Planned(Planner::Plan(plan)), Self::Bid)
+            }
             _ => return None,
         })
     }
@@ -79,11 +84,11 @@ pub fn by_policy(
     seed: u64,
 ) -> Result<Outcome, NotServed> {
     let is_over_time = requests.arrivals_ns.is_some();
-    let way = Way::of(policy, is_over_time).ok_or(NotServed::NoWay(policy.name))?;
     let hardware = fabric.hardware();
     let view = View::new(requests, hardware)?;
     let ask = Ask { seed, ties: Ties::Hashed(seed), ..Ask::default() };
     let (batch, cluster) = (&requests.batch, &view.cluster);
+    let way = Way::of(policy, is_over_time, &ask).ok_or(NotServed::NoWay(policy.name))?;
     let mut outcome = match way {
         Way::Planned(planner) => {
             let (plan, n_messages, n_rounds) = planner.plan(requests, &view, &ask);
@@ -100,6 +105,10 @@ pub fn by_policy(
         Way::Hedged => {
             let settings = Settings { block_ns: view.block_ns, seed, ..Settings::hedged(batch) };
             execute(requests, fabric, &view, &Schedule::default(), settings)?
+        }
+        Way::Bid(rules) => {
+            let settings = Settings { block_ns: view.block_ns, seed, ..Settings::default() };
+            bid(requests, fabric, &view, rules, settings)?
         }
         Way::Pushed(select) => push(requests, fabric, &select(batch, cluster, &ask).0),
         Way::Central(take_back, select) => {

@@ -10,6 +10,7 @@ mod workload;
 
 use std::collections::BTreeMap;
 
+use evenkeel::assign::Work;
 use evenkeel::model::{self, Batch};
 use evenkeel::policy::{self, Policy};
 use serde::Deserialize;
@@ -39,7 +40,27 @@ pub struct Files<'a> {
 }
 
 /// Reads the files that a scenario names, or says why not.
-pub type Load<'a> = &'a dyn Fn(&Files<'_>) -> Result<(Batch, model::Cluster), String>;
+pub trait Load {
+    /// A batch and what is known of its servers and clients.
+    fn batch(&self, files: &Files<'_>) -> Result<(Batch, model::Cluster), String>;
+
+    /// Tasks and processes, by the names of their files: the names of the servers, and the work.
+    fn tasks(&self, tasks: &str, processes: &str) -> Result<(Vec<String>, Work), String>;
+}
+
+/// There are no files to read.
+#[derive(Clone, Copy, Debug)]
+pub struct NoFiles;
+
+impl Load for NoFiles {
+    fn batch(&self, _: &Files<'_>) -> Result<(Batch, model::Cluster), String> {
+        Err("there are no files here".to_owned())
+    }
+
+    fn tasks(&self, _: &str, _: &str) -> Result<(Vec<String>, Work), String> {
+        Err("there are no files here".to_owned())
+    }
+}
 
 /// All that is not understood by itself.
 #[derive(Deserialize)]
@@ -88,7 +109,7 @@ const MOST_REPETITIONS: u32 = 100_000;
 
 impl Scenario {
     /// Reads a scenario, with some keys set from outside; `load` reads the files that it names.
-    pub fn read(text: &str, sets: &[Set], load: Load<'_>) -> Result<Self, ScenarioError> {
+    pub fn read(text: &str, sets: &[Set], load: &dyn Load) -> Result<Self, ScenarioError> {
         let mut document = Document::new(text, sets)?;
         let (servers, named) = servers(&mut document)?;
         let mut workload = document.take("workload")?;

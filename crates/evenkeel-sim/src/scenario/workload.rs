@@ -1,8 +1,11 @@
 //! What there is to do, as it is written: one kind of work a variant.
 
+use std::sync::Arc;
+
+use evenkeel::assign::Work;
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::Batch;
-use evenkeel::policy::Policy;
+use evenkeel::policy::{Ask, Kind, Policy};
 use evenkeel::queue::Queue;
 use evenkeel::workload::{Clients, Law, Sizes as Blocks, Workload as Drawn, WorkloadError};
 use serde::Deserialize;
@@ -12,20 +15,32 @@ use super::cluster::{Cluster, Sizes};
 use super::document::{Document, Places, ScenarioError, not_known};
 use super::{Files, Load};
 use crate::chance::{exponential, sub_seed, uniform};
+use crate::collective::CollectiveIo;
 use crate::fabric::Fabric;
 use crate::hardware::Hardware;
+use crate::jobs::Jobs;
 use crate::outcome::Outcome;
 use crate::requests::{self, Requests, Way};
+use crate::tasks::Tasks;
 use crate::units::Bytes;
+use crate::writes::Writes;
 
 /// The kinds of work, by the name that stands behind `kind`.
-pub(super) const KINDS: [&str; 1] = ["requests"];
+pub(super) const KINDS: [&str; 5] = ["requests", "jobs", "tasks", "writes", "collective"];
 
 /// The work of a scenario. A further kind is a variant here, its name above, and a line in each match below.
 #[derive(Clone, Debug)]
 pub(super) enum Workload {
     /// Requests for replicated data.
-    Requests(RequestsWork),
+    Requests(Box<RequestsWork>),
+    /// Jobs that read, compute and write.
+    Jobs(Jobs),
+    /// Tasks near their data.
+    Tasks(TasksWork),
+    /// Writes.
+    Writes(Writes),
+    /// Collective I/O.
+    Collective(CollectiveIo),
 }
 
 impl Workload {
@@ -37,6 +52,10 @@ impl Workload {
     ) -> Result<Self, ScenarioError> {
         match kind {
             "requests" => document.parse("workload", table).map(Self::Requests),
+            "jobs" => document.parse("workload", table).map(Self::Jobs),
+            "tasks" => TasksWork::parse(document, table).map(Self::Tasks),
+            "writes" => document.parse("workload", table).map(Self::Writes),
+            "collective" => document.parse("workload", table).map(Self::Collective),
             _ => Err(document.places.error("workload.kind", not_known("kind of workload", kind, &KINDS))),
         }
     }
@@ -46,10 +65,16 @@ impl Workload {
         &mut self,
         cluster: &mut Cluster,
         places: &Places,
-        load: Load<'_>,
+        load: &dyn Load,
     ) -> Result<(), ScenarioError> {
+        let key = "servers.queue";
+        if !matches!(self, Self::Requests(_)) && places.has(key) {
+            return Err(places.error(key, "queues are for requests; leave it out"));
+        }
         match self {
             Self::Requests(work) => work.settle(cluster, places, load),
+            Self::Tasks(work) => work.settle(cluster, places, load),
+            Self::Jobs(_) | Self::Writes(_) | Self::Collective(_) => drawn_cluster(cluster, places),
         }
     }
 
@@ -57,6 +82,10 @@ impl Workload {
     pub(super) fn usual(&self) -> &'static [&'static str] {
         match self {
             Self::Requests(_) => &["nearest", "random", "least-loaded", "optimal"],
+            Self::Jobs(_) => &["random", "lddf", "hddf", "equi", "aequi", "optimal"],
+            Self::Tasks(_) => &["rank", "opass-multi", "opass-dynamic"],
+            Self::Writes(_) => &["rr", "two-choice", "mlml", "trh", "nltr"],
+            Self::Collective(_) => &["nio", "sio", "hio", "hio-edd"],
         }
     }
 
@@ -64,6 +93,7 @@ impl Workload {
     pub(super) fn refuses(&self, policy: &Policy) -> Option<String> {
         match self {
             Self::Requests(work) => work.refuses(policy),
+            _ => None,
         }
     }
 
@@ -71,6 +101,10 @@ impl Workload {
     pub(super) fn is_for(&self, policy: &Policy) -> bool {
         match self {
             Self::Requests(_) => policy.plans(),
+            Self::Jobs(_) => matches!(policy.kind, Kind::Select(_)),
+            Self::Tasks(_) => matches!(policy.kind, Kind::Assign(_)),
+            Self::Writes(_) => matches!(policy.kind, Kind::Place(_)),
+            Self::Collective(_) => matches!(policy.kind, Kind::Queue(_)),
         }
     }
 
@@ -78,6 +112,24 @@ impl Workload {
     pub(super) fn horizon_ns(&self, cluster: &Cluster) -> u64 {
         match self {
             Self::Requests(work) => work.horizon_ns(cluster),
+            Self::Jobs(work) => {
+                let n_cycles = f64::from(cluster.n_clients) * f64::from(work.jobs) * f64::from(work.cycles);
+                let bytes = (work.read.0 as f64 + work.write.0 as f64) * f64::from(work.requests);
+                (n_cycles * (work.compute.0 as f64 + bytes / cluster.least_rate())) as u64
+            }
+            Self::Tasks(work) => work.horizon_ns(cluster),
+            Self::Writes(work) => {
+                let bytes = f64::from(work.writes) * f64::from(work.copies) * work.most_bytes() as f64;
+                (f64::from(work.writes) * work.every.map_or(0.0, |every| every.0 as f64)
+                    + bytes / cluster.least_rate()) as u64
+            }
+            Self::Collective(work) => {
+                let n_requests =
+                    f64::from(work.apps) * f64::from(work.aggregators) * f64::from(work.requests);
+                (f64::from(work.apps) * work.interval.0 as f64
+                    + work.spread.0 as f64
+                    + n_requests * work.bytes.0 as f64 / cluster.least_rate()) as u64
+            }
         }
     }
 
@@ -100,7 +152,110 @@ impl Workload {
                 requests::by_policy(&requests, fabric, policy, sub_seed(seed, POLICY))
                     .map_err(|error| error.to_string())
             }
+            Self::Jobs(work) => {
+                work.run(hardware, policy, seed, keep_timeline).map_err(|error| error.to_string())
+            }
+            Self::Tasks(work) => work.run(hardware, policy, seed, keep_timeline),
+            Self::Writes(work) => {
+                work.run(hardware, policy, seed, keep_timeline).map_err(|error| error.to_string())
+            }
+            Self::Collective(work) => {
+                work.run(hardware, policy, seed, keep_timeline).map_err(|error| error.to_string())
+            }
         }
+    }
+}
+
+/// As many servers and clients as the scenario says; there is no file that says more.
+fn drawn_cluster(cluster: &mut Cluster, places: &Places) -> Result<(), ScenarioError> {
+    for key in ["servers.file", "clients.file"] {
+        if places.has(key) {
+            return Err(places.error(key, "a file of servers or clients goes with workload.batch"));
+        }
+    }
+    cluster.count_out();
+    Ok(())
+}
+
+/// Tasks, drawn or from a file.
+#[derive(Clone, Debug)]
+pub(super) struct TasksWork {
+    tasks: Tasks,
+    files: Option<(String, String)>,
+    loaded: Option<Arc<Work>>,
+}
+
+/// Where tasks and processes are, if they are not drawn.
+#[derive(Deserialize)]
+struct TaskFiles {
+    file: Option<String>,
+    processes_file: Option<String>,
+}
+
+impl TasksWork {
+    fn parse<'a>(document: &Document<'a>, mut table: DeTable<'a>) -> Result<Self, ScenarioError> {
+        let keys = ["file", "processes_file"];
+        let named: DeTable<'a> = keys.iter().filter_map(|&key| table.remove_entry(key)).collect();
+        let TaskFiles { file, processes_file } = document.parse("workload", named)?;
+        let files = match (file, processes_file) {
+            (None, None) => None,
+            (Some(file), Some(processes)) => Some((file, processes)),
+            _ => {
+                let message = "tasks from a file need `file` and `processes_file`, both";
+                return Err(document.places.error("workload.file", message));
+            }
+        };
+        Ok(Self { tasks: document.parse("workload", table)?, files, loaded: None })
+    }
+
+    fn settle(
+        &mut self,
+        cluster: &mut Cluster,
+        places: &Places,
+        load: &dyn Load,
+    ) -> Result<(), ScenarioError> {
+        let Some((file, processes)) = &self.files else { return drawn_cluster(cluster, places) };
+        let drawn = ["processes", "tasks_per_process", "tasks", "inputs", "copies"];
+        let drawn = drawn.map(|key| format!("workload.{key}"));
+        let counts = ["servers.count", "clients.count", "clients.on"].map(str::to_owned);
+        if let Some(key) = drawn.iter().chain(&counts).find(|key| places.has(key)) {
+            return Err(places.error(key, format!("the files say that; leave out {key}, or workload.file")));
+        }
+        let (names, work) =
+            load.tasks(file, processes).map_err(|error| places.error("workload.file", error))?;
+        if work.n_tasks() == 0 {
+            return Err(places.error("workload.file", "there are no tasks in it"));
+        }
+        cluster.names = names;
+        cluster.n_clients = work.n_processes() as u32;
+        self.loaded = Some(Arc::new(work));
+        Ok(())
+    }
+
+    fn horizon_ns(&self, cluster: &Cluster) -> u64 {
+        let Tasks { tasks, tasks_per_process, inputs, compute, processes, .. } = &self.tasks;
+        let n_processes = processes.unwrap_or(cluster.n_clients);
+        let n_tasks = tasks.map_or(f64::from(n_processes) * f64::from(*tasks_per_process), f64::from);
+        let drawn = n_tasks * inputs.iter().map(|input| input.0 as f64).sum::<f64>();
+        let (n_tasks, bytes) = self
+            .loaded
+            .as_ref()
+            .map_or((n_tasks, drawn), |work| (work.n_tasks() as f64, work.total_bytes() as f64));
+        (n_tasks * compute.0 as f64 + bytes / cluster.least_rate()) as u64
+    }
+
+    fn run(
+        &self,
+        hardware: &Hardware,
+        policy: &Policy,
+        seed: u64,
+        keep_timeline: bool,
+    ) -> Result<Outcome, String> {
+        let outcome = match &self.loaded {
+            Some(work) => self.tasks.run_given(work, hardware, policy, seed, keep_timeline),
+            None => self.tasks.run(hardware, policy, seed, keep_timeline),
+        };
+        outcome.map_err(|error| error.to_string())
     }
 }
 
@@ -164,7 +319,7 @@ impl RequestsWork {
         &mut self,
         cluster: &mut Cluster,
         places: &Places,
-        load: Load<'_>,
+        load: &dyn Load,
     ) -> Result<(), ScenarioError> {
         match self.batch.clone() {
             Some(batch) => self.settle_batch(&batch, cluster, places, load)?,
@@ -185,12 +340,7 @@ impl RequestsWork {
     }
 
     fn settle_drawn(&self, cluster: &mut Cluster, places: &Places) -> Result<(), ScenarioError> {
-        for key in ["servers.file", "clients.file"] {
-            if places.has(key) {
-                return Err(places.error(key, "a file of servers or clients goes with workload.batch"));
-            }
-        }
-        cluster.count_out();
+        drawn_cluster(cluster, places)?;
         let n_servers = cluster.names.len() as u32;
         let wrong = |key: &str, message: &str| Err(places.error(&format!("workload.{key}"), message));
         if self.law_name() != LawName::Geometric && self.hot_spots.is_some() {
@@ -234,7 +384,7 @@ impl RequestsWork {
         batch: &str,
         cluster: &mut Cluster,
         places: &Places,
-        load: Load<'_>,
+        load: &dyn Load,
     ) -> Result<(), ScenarioError> {
         let drawn = ["requests", "bytes", "copies", "law", "ratio", "hot_spots", "in_turn"];
         let drawn = drawn.map(|key| format!("workload.{key}"));
@@ -252,7 +402,7 @@ impl RequestsWork {
             clients: cluster.clients.file.as_deref(),
             block,
         };
-        let (batch, described) = load(&files).map_err(|error| places.error("workload.batch", error))?;
+        let (batch, described) = load.batch(&files).map_err(|error| places.error("workload.batch", error))?;
         if described.has_backlogs() {
             let message = "servers have backlogs, which are not simulated; leave the column out";
             return Err(places.error("servers.file", message));
@@ -269,7 +419,7 @@ impl RequestsWork {
 
     fn refuses(&self, policy: &Policy) -> Option<String> {
         let is_over_time = self.arrivals != Arrivals::AtOnce;
-        (is_over_time && Way::of(policy, true).is_none()).then(|| {
+        (is_over_time && Way::of(policy, true, &Ask::default()).is_none()).then(|| {
             format!(
                 "policy {} orders requests that are all there; write arrivals = \"at-once\", or leave it out",
                 policy.name

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use evenkeel::policy;
 use evenkeel_sim::hardware::{Hardware, Nic};
 use evenkeel_sim::outcome::Outcome;
-use evenkeel_sim::scenario::{Place, Scenario, ScenarioError, Set};
+use evenkeel_sim::scenario::{NoFiles, Place, Scenario, ScenarioError, Set};
 use evenkeel_sim::study::{Point, Study};
 use proptest::prelude::*;
 
@@ -14,7 +14,7 @@ const SECOND: u64 = 1_000_000_000;
 
 fn read(text: &str, sets: &[&str]) -> Result<Scenario, ScenarioError> {
     let sets: Vec<Set> = sets.iter().map(|set| set.parse().expect("key=value")).collect();
-    Scenario::read(text, &sets, &|_| Err("there are no files here".to_owned()))
+    Scenario::read(text, &sets, &NoFiles)
 }
 
 fn hardware(text: &str) -> Hardware {

@@ -13,8 +13,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, bail};
+use evenkeel::assign::Work;
 use evenkeel::model::{Batch, Cluster};
-use evenkeel_sim::scenario::{Files, Place, Scenario, ScenarioError, Set};
+use evenkeel_sim::scenario::{Files, Load, Place, Scenario, ScenarioError, Set};
 use evenkeel_sim::study::{Job, Point, Run, Study};
 use evenkeel_sim::units::{Bytes, Span};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -29,11 +30,12 @@ use crate::text::{count, counted};
 
 pub(super) fn run(args: &SimulateArgs) -> Result<Outcome> {
     let written = Written::read(args)?;
-    let inputs: Vec<&Path> = [Some(&args.scenario), args.servers.as_ref(), args.clients.as_ref()]
-        .into_iter()
-        .flatten()
-        .map(PathBuf::as_path)
-        .collect();
+    let inputs: Vec<&Path> =
+        [Some(&args.scenario), args.servers.as_ref(), args.clients.as_ref(), args.processes.as_ref()]
+            .into_iter()
+            .flatten()
+            .map(PathBuf::as_path)
+            .collect();
     if args.html.is_some() && args.html == args.csv {
         bail!("--html and --csv would write to the same place; name another for one of them");
     }
@@ -43,7 +45,7 @@ pub(super) fn run(args: &SimulateArgs) -> Result<Outcome> {
     let study = written.study(args)?;
     let stop = stop_on_ctrl_c();
     let jobs = study.jobs();
-    let done = carry_out(&study, &jobs, args, Duration::from_nanos(ask_after.0), &stop)?;
+    let done = carry_out(&study, &jobs, args, Duration::from_nanos(ask_after.0), &stop, &written.name)?;
     let (n_done, n_jobs) = (done.len(), jobs.len());
     let report = Report::new(&study, study.series(done), (n_done, n_jobs), &written.name);
     if let Some(out) = csv {
@@ -82,27 +84,29 @@ impl Written {
     fn read(args: &SimulateArgs) -> Result<Self> {
         let of_batch = [args.servers.is_some(), args.clients.is_some(), args.block.is_some()].contains(&true);
         let mut source = Source::open(&args.scenario)?;
-        let mut written = if is_batch(&mut source)? {
-            if args.scenario == Path::new("-") {
-                bail!("standard input: only a scenario is read from there; name the file of the batch");
+        let given = Given::of(&mut source)?;
+        if given != Given::Scenario && args.scenario == Path::new("-") {
+            bail!("standard input: only a scenario is read from there; name the file");
+        }
+        if given != Given::Batch && of_batch {
+            bail!(
+                "--servers, --clients and --block go with a batch; in a scenario write servers.file, clients.file, workload.block"
+            );
+        }
+        if given != Given::Tasks && args.processes.is_some() {
+            bail!("--processes goes with tasks; in a scenario write workload.processes_file");
+        }
+        let (mut text, mut folder) = (String::new(), PathBuf::new());
+        let sets = match given {
+            Given::Batch => batch_sets(args)?,
+            Given::Tasks => task_sets(args)?,
+            Given::Scenario => {
+                text = text_of(&mut source)?;
+                folder = args.scenario.parent().map_or_else(PathBuf::new, Path::to_owned);
+                Vec::new()
             }
-            Self {
-                text: String::new(),
-                folder: PathBuf::new(),
-                name: source.name,
-                sets: batch_sets(args)?,
-                sweeps: Vec::new(),
-            }
-        } else {
-            if of_batch {
-                bail!(
-                    "--servers, --clients and --block go with a batch; in a scenario write servers.file, clients.file, workload.block"
-                );
-            }
-            let text = text_of(&mut source)?;
-            let folder = args.scenario.parent().map_or_else(PathBuf::new, Path::to_owned);
-            Self { name: source.name, text, folder, sets: Vec::new(), sweeps: Vec::new() }
         };
+        let mut written = Self { name: source.name, text, folder, sets, sweeps: Vec::new() };
         for text in &args.set {
             written.sets.push(text.parse().map_err(|error| anyhow!("--set {text}: {error}"))?);
         }
@@ -137,8 +141,7 @@ impl Written {
             );
         }
         let points = points(&self.sweeps);
-        let read: RefCell<BTreeMap<String, (Batch, Cluster)>> = RefCell::default();
-        let load = |files: &Files<'_>| self.load(files, &mut read.borrow_mut());
+        let load = Folder { path: &self.folder, read: RefCell::default() };
         let point = |swept: Vec<Set>| {
             let sets = [self.sets.clone(), swept.clone()].concat();
             let scenario = Scenario::read(&self.text, &sets, &load).map_err(|e| self.told(e, args))?;
@@ -157,29 +160,6 @@ impl Written {
         Ok(Study { points })
     }
 
-    /// Reads a batch and what is known of it, once.
-    fn load(
-        &self,
-        files: &Files<'_>,
-        read: &mut BTreeMap<String, (Batch, Cluster)>,
-    ) -> Result<(Batch, Cluster), String> {
-        let key = format!("{files:?}");
-        if let Some((batch, cluster)) = read.get(&key) {
-            return Ok((batch.clone(), cluster.clone()));
-        }
-        let path = |file: &str| self.folder.join(file);
-        let args = BatchArgs {
-            batch: path(files.batch),
-            servers: files.servers.map(path),
-            clients: files.clients.map(path),
-            block: files.block,
-            max_concurrent: None,
-        };
-        let input = formats::read_input(&args).map_err(|error| error.to_string())?;
-        read.insert(key, (input.batch.clone(), input.cluster.clone()));
-        Ok((input.batch, input.cluster))
-    }
-
     /// What is wrong, with the place as the user knows it.
     fn told(&self, error: ScenarioError, args: &SimulateArgs) -> anyhow::Error {
         let ScenarioError { place, message } = error;
@@ -187,7 +167,9 @@ impl Written {
             Place::Line(line) => InputError::new(&self.name, line, message).into(),
             Place::Whole => InputError::new(&self.name, None, message).into(),
             // What is wrong with the batch itself says where.
-            Place::Set(set) if set.key == "workload.batch" => anyhow!("{message}"),
+            Place::Set(set) if matches!(set.key.as_str(), "workload.batch" | "workload.file") => {
+                anyhow!("{message}")
+            }
             Place::Set(Set { key, value }) => {
                 let option = match key.as_str() {
                     "policies" if !args.policy.is_empty() => {
@@ -203,14 +185,62 @@ impl Written {
     }
 }
 
+/// Where the files are that a scenario names.
+struct Folder<'a> {
+    path: &'a Path,
+    /// What was read, which the points of a sweep share.
+    read: RefCell<BTreeMap<String, (Batch, Cluster)>>,
+}
+
+impl Load for Folder<'_> {
+    fn batch(&self, files: &Files<'_>) -> Result<(Batch, Cluster), String> {
+        let key = format!("{files:?}");
+        if let Some((batch, cluster)) = self.read.borrow().get(&key) {
+            return Ok((batch.clone(), cluster.clone()));
+        }
+        let path = |file: &str| self.path.join(file);
+        let args = BatchArgs {
+            batch: path(files.batch),
+            servers: files.servers.map(path),
+            clients: files.clients.map(path),
+            block: files.block,
+            max_concurrent: None,
+        };
+        let input = formats::read_input(&args).map_err(|error| error.to_string())?;
+        self.read.borrow_mut().insert(key, (input.batch.clone(), input.cluster.clone()));
+        Ok((input.batch, input.cluster))
+    }
+
+    fn tasks(&self, tasks: &str, processes: &str) -> Result<(Vec<String>, Work), String> {
+        let open = |file: &str| Source::open(&self.path.join(file)).map_err(|error| format!("{error:#}"));
+        let (tasks, processes) = (open(tasks)?, open(processes)?);
+        let input = formats::read_work((tasks.reader, &tasks.name), (processes.reader, &processes.name));
+        let input = input.map_err(|error| error.to_string())?;
+        Ok((input.servers.iter().map(str::to_owned).collect(), input.work))
+    }
+}
+
+fn set_path(key: &str, path: &Path) -> Result<Set> {
+    Ok(Set { key: key.to_owned(), value: serde_json::to_string(&path.to_string_lossy())? })
+}
+
+/// What makes tasks a scenario.
+fn task_sets(args: &SimulateArgs) -> Result<Vec<Set>> {
+    let processes = args.processes.as_ref();
+    let processes = processes.context("tasks need processes; name their file with --processes")?;
+    let kind = Set { key: "workload.kind".to_owned(), value: "tasks".to_owned() };
+    Ok(vec![
+        kind,
+        set_path("workload.file", &args.scenario)?,
+        set_path("workload.processes_file", processes)?,
+    ])
+}
+
 /// What makes a batch a scenario.
 fn batch_sets(args: &SimulateArgs) -> Result<Vec<Set>> {
-    let quoted = |path: &PathBuf| serde_json::to_string(&path.to_string_lossy());
-    let mut sets = vec![Set { key: "workload.batch".to_owned(), value: quoted(&args.scenario)? }];
+    let mut sets = vec![set_path("workload.batch", &args.scenario)?];
     for (key, path) in [("servers.file", &args.servers), ("clients.file", &args.clients)] {
-        if let Some(path) = path {
-            sets.push(Set { key: key.to_owned(), value: quoted(path)? });
-        }
+        sets.extend(path.as_ref().map(|path| set_path(key, path)).transpose()?);
     }
     if let Some(block) = &args.block {
         let Bytes(bytes) = block.parse().map_err(|error| anyhow!("--block: {error}"))?;
@@ -219,17 +249,29 @@ fn batch_sets(args: &SimulateArgs) -> Result<Vec<Set>> {
     Ok(sets)
 }
 
-/// Whether it is a batch: JSON, or CSV by its header. Nothing is consumed.
-fn is_batch(source: &mut Source) -> Result<bool> {
-    let start = source.reader.fill_buf().with_context(|| format!("{}: cannot read it", source.name))?;
-    let start = String::from_utf8_lossy(&start[..start.len().min(4096)]);
-    let start = start.trim_start_matches('\u{feff}').trim_start();
-    let header = start.lines().next().unwrap_or_default();
-    let columns: Vec<&str> = header.split(',').map(|column| column.trim().trim_matches('"')).collect();
-    if columns.contains(&"task") && columns.contains(&"replicas") {
-        bail!("{}: tasks are not simulated yet; give a batch or a scenario", source.name);
+/// What is given to be simulated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Given {
+    Scenario,
+    Batch,
+    Tasks,
+}
+
+impl Given {
+    /// A batch is JSON, or CSV by its header; tasks are CSV. Nothing is consumed.
+    fn of(source: &mut Source) -> Result<Self> {
+        let start = source.reader.fill_buf().with_context(|| format!("{}: cannot read it", source.name))?;
+        let start = String::from_utf8_lossy(&start[..start.len().min(4096)]);
+        let start = start.trim_start_matches('\u{feff}').trim_start();
+        let header = start.lines().next().unwrap_or_default();
+        let columns: Vec<&str> = header.split(',').map(|column| column.trim().trim_matches('"')).collect();
+        let has = |name: &str| columns.contains(&name) && columns.contains(&"replicas");
+        Ok(match start.starts_with('{') || has("client") {
+            true => Self::Batch,
+            false if has("task") => Self::Tasks,
+            false => Self::Scenario,
+        })
     }
-    Ok(start.starts_with('{') || columns.contains(&"client") && columns.contains(&"replicas"))
 }
 
 /// What is asked for must fit into memory, whatever it is.
@@ -279,7 +321,9 @@ fn carry_out(
     args: &SimulateArgs,
     ask_after: Duration,
     stop: &AtomicBool,
+    name: &str,
 ) -> Result<Vec<(Job, Run)>> {
+    let told = |error| anyhow!("{name}: {error}");
     let bar = progress_bar(jobs.len() as u64);
     let mut done: Vec<(Job, Run)> = Vec::with_capacity(jobs.len());
     if !args.yes {
@@ -294,7 +338,7 @@ fn carry_out(
                 break;
             }
             let start = Instant::now();
-            done.push((job, study.run(job)?));
+            done.push((job, study.run(job).map_err(told)?));
             bar.inc(1);
             let n_alike = jobs.iter().filter(|other| other.policy.name == job.policy.name).count() - 1;
             expected += start.elapsed().mul_f64(n_alike as f64 / n_threads as f64);
@@ -308,7 +352,7 @@ fn carry_out(
         }
     }
     let rest = &jobs[done.len()..];
-    let runs = study.run_all(rest, args.threads, stop, &|| bar.inc(1))?;
+    let runs = study.run_all(rest, args.threads, stop, &|| bar.inc(1)).map_err(told)?;
     bar.finish_and_clear();
     done.extend(rest.iter().copied().zip(runs).filter_map(|(job, run)| Some((job, run?))));
     Ok(done)
