@@ -1,6 +1,7 @@
 //! The project's own tasks. `cargo xtask` lists them.
 
 mod campaign;
+mod reproduce;
 mod run;
 mod test;
 
@@ -10,6 +11,7 @@ const HELP: &str = "\
 Tasks:
   cargo xtask test                  everything that must hold: format, lints, licences, tests, documents, a short race
   cargo xtask race [--quick] …      the race against OR-tools, SciPy, rustworkx and pandas, as tables
+  cargo xtask reproduce             the page of the papers' experiments in docs/, with the pictures of the README
   cargo xtask campaign fuzz [N]     each reader on N inputs (default 1,000,000)
 ";
 
@@ -19,6 +21,7 @@ fn main() -> ExitCode {
     let result = match args.as_slice() {
         ["test"] => test::test(),
         ["race", rest @ ..] => test::race(rest),
+        ["reproduce"] => reproduce::reproduce(),
         ["campaign", "fuzz"] => campaign::fuzz("1000000"),
         ["campaign", "fuzz", runs] => campaign::fuzz(runs),
         _ => {

@@ -56,3 +56,13 @@ pub(crate) fn require_program(program: &str, args: &[&str], packages: &[&str]) -
     run("apt-get", &["update", "-q"])?;
     run("apt-get", &[&["install", "-y", "-q", "--no-install-recommends"], packages].concat())
 }
+
+/// The name of Chromium, which opens the pages in tests; it is installed if it is missing.
+pub(crate) fn browser() -> Result<&'static str> {
+    let names = ["chromium", "chromium-browser", "google-chrome"];
+    if let Some(name) = names.into_iter().find(|name| works(name, &["--version"])) {
+        return Ok(name);
+    }
+    require_program("chromium", &["--version"], &["chromium"])?;
+    Ok("chromium")
+}

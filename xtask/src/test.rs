@@ -1,11 +1,11 @@
 //! `cargo xtask test`: everything that must hold, in the order in which failures are cheapest.
 
-use crate::run::{Result, require_cargo_tool, require_program, root, run, run_with};
+use crate::run::{Result, browser, require_cargo_tool, require_program, root, run, run_with};
 
 fn run_all() -> Result<()> {
     require_program("python3", &["-c", "import venv, ensurepip"], &["python3", "python3-venv"])?;
     require_program("c++", &["--version"], &["g++"])?;
-    require_program("chromium", &["--version"], &["chromium"])?;
+    browser()?;
     require_cargo_tool("cargo-deny", &["--no-default-features"])?;
     run("cargo", &["fmt", "--all", "--check"])?;
     run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;

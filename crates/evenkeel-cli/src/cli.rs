@@ -57,6 +57,8 @@ pub enum Command {
     Place(PlaceArgs),
     /// What would happen on a cluster: slow servers, outages, arrivals over time, by several policies
     Simulate(SimulateArgs),
+    /// Repeat the experiments of the papers, claim by claim
+    Reproduce(ReproduceArgs),
     /// Draw a batch to try things on
     Generate(GenerateArgs),
     /// A hot spot, planned by several policies, side by side
@@ -659,6 +661,39 @@ pub struct GenerateArgs {
     /// Where to write the batch; `-` is standard output
     #[arg(long, value_name = "FILE", default_value = "-")]
     pub out: PathBuf,
+}
+
+/// Arguments of `reproduce`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel reproduce --quick
+  evenkeel reproduce 000 --quick --html report.html
+  evenkeel reproduce 000 --quick --json
+
+Told of each claim: what the paper says, what was measured here, and whether it holds, holds with conditions that the paper \
+does not state, or does not hold. The page adds the rule that decides, the reason, what the paper leaves open, and a plot and a \
+table of each figure. Without --quick it takes some minutes. The same seed gives the same report on any number of threads, but \
+for the timings of --json.")]
+pub struct ReproduceArgs {
+    /// Only these papers, by their numbers: 000
+    #[arg(value_name = "PAPER")]
+    pub papers: Vec<String>,
+    /// Fewer runs of each experiment: a rough answer within a minute
+    #[arg(long)]
+    pub quick: bool,
+    /// Seed of whatever is drawn
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub seed: u64,
+    /// On how many threads; 0 is as many as there are processors. The report does not depend on it
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub threads: u16,
+    /// Where to write a page with all claims and plots; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print everything as one JSON object
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `demo`.

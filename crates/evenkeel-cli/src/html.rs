@@ -9,11 +9,16 @@ pub(crate) fn escaped(text: &str) -> String {
 
 /// A page with that title; the body is HTML.
 pub(crate) fn page(title: &str, body: &str) -> String {
+    page_with("", title, body)
+}
+
+/// The same with something more in its head, such as styles.
+pub(crate) fn page_with(head: &str, title: &str, body: &str) -> String {
     let title = escaped(title);
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
-         <style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{title}</h1>\n{body}</main>\n</body>\n</html>\n"
+         <style>\n{STYLE}</style>\n{head}</head>\n<body>\n<main>\n<h1>{title}</h1>\n{body}</main>\n</body>\n</html>\n"
     )
 }
 

@@ -6,4 +6,5 @@ pub mod commands;
 pub mod formats;
 mod html;
 mod output;
+mod plot;
 mod text;

@@ -9,6 +9,7 @@ mod explain;
 mod generate;
 mod place;
 mod plan;
+mod reproduce;
 mod score;
 mod shell;
 mod simulate;
@@ -47,6 +48,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Assign(args) => assign::run(&args),
         Command::Collective(args) => collective::run(&args),
         Command::Place(args) => place::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Demo(args) => demo::run(&args),

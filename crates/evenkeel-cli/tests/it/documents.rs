@@ -49,6 +49,7 @@ fn the_examples_in_the_help() {
         "place",
         "compare",
         "simulate",
+        "reproduce",
         "demo",
         "",
     ] {

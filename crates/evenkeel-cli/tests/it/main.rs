@@ -4,6 +4,7 @@
 
 mod assign;
 mod bad_input;
+mod browser;
 mod collective;
 mod compare;
 mod documents;
@@ -11,6 +12,7 @@ mod explain;
 mod interrupted;
 mod place;
 mod readers;
+mod reproduce;
 mod round_trip;
 mod simulate;
 mod unequal;

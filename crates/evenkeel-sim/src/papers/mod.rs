@@ -14,6 +14,9 @@ use rayon::prelude::*;
 use crate::chance::sub_seed;
 use crate::outcome::Estimate;
 
+/// All papers, in order of their numbers.
+pub static PAPERS: [&Paper; 1] = [&paper_000::PAPER];
+
 /// A paper, and how to repeat what it did.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper {
