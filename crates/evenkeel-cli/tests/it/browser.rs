@@ -17,6 +17,11 @@ pub(crate) struct Opened {
 
 /// Opens a file in Chromium, which must be there. Whatever is asked for, nothing leaves this machine.
 pub(crate) fn open(page: &Path) -> Opened {
+    open_at(page, 1100, false)
+}
+
+/// The same on a screen of that many pixels, in the light or in the dark.
+pub(crate) fn open_at(page: &Path, width: u32, is_dark: bool) -> Opened {
     let folder = tempfile::tempdir().unwrap();
     let requests = folder.path().join("requests.json");
     let output = Command::new("timeout")
@@ -28,6 +33,8 @@ pub(crate) fn open(page: &Path) -> Opened {
             "--proxy-server=127.0.0.1:9",
         ])
         .args(["--virtual-time-budget=5000", "--enable-logging=stderr", "--dump-dom"])
+        .arg(format!("--window-size={width},2000"))
+        .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!is_dark)))
         .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
         .arg(format!("--log-net-log={}", requests.display()))
         .arg(format!("file://{}", page.canonicalize().unwrap().display()))

@@ -103,6 +103,24 @@ fn the_page_opens_in_a_browser_and_loads_nothing() {
     assert!(!opened.dom.contains("NaN"));
 }
 
+/// Narrow or wide, in the light or in the dark, with all tables open: nothing is wider than the page, and colours follow.
+#[test]
+fn the_page_suits_its_reader() {
+    const SCRIPT: &str = "<script>document.querySelectorAll('details').forEach(it => it.open = true);
+        const root = document.documentElement;
+        document.title = `wider by ${root.scrollWidth - root.clientWidth}, on ${getComputedStyle(document.body).backgroundColor}`;
+        </script></body>";
+    let page = on_two_threads().page.replace("Content-Security-Policy", "x").replace("</body>", SCRIPT);
+    let folder = super::folder_with(&[("page.html", &page)]);
+    for (width, is_dark, background) in
+        [(500, false, "rgb(255, 255, 255)"), (500, true, "rgb(18, 23, 30)"), (1100, true, "rgb(18, 23, 30)")]
+    {
+        let opened = browser::open_at(&folder.path().join("page.html"), width, is_dark);
+        let title = opened.dom.split("<title>").nth(1).and_then(|rest| rest.split("</title>").next());
+        assert_eq!(title, Some(format!("wider by 0, on {background}").as_str()), "{width} {is_dark}");
+    }
+}
+
 /// The page of the full run that the README shows is of these claims and figures.
 #[test]
 fn the_page_in_the_documents_is_up_to_date() {
