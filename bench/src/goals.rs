@@ -29,6 +29,7 @@ pub(crate) enum Goal {
     SimPy,
     SimulatedEvents,
     FlowChanges,
+    SimulatedMemory,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +40,7 @@ enum Limit {
 
 use Limit::{AtLeast, AtMost};
 
-const GOALS: [(Goal, &str, Limit); 20] = [
+const GOALS: [(Goal, &str, Limit); 21] = [
     (Goal::OneSolve, "selection with proof, times faster than one OR-tools max-flow", AtLeast(25.0)),
     (Goal::Search, "selection with proof at 1M, times faster than OR-tools' search", AtLeast(300.0)),
     (Goal::Schedule, "select and order, times faster than one OR-tools max-flow", AtLeast(2.0)),
@@ -64,6 +65,7 @@ const GOALS: [(Goal, &str, Limit); 20] = [
     (Goal::SimPy, "the simulator, times faster than SimPy", AtLeast(50.0)),
     (Goal::SimulatedEvents, "the simulator, million events a second", AtLeast(5.0)),
     (Goal::FlowChanges, "the simulator, flow changes a second at 1,000 hosts", AtLeast(50_000.0)),
+    (Goal::SimulatedMemory, "the simulator at 10M requests, peak GiB", AtMost(8.0)),
 ];
 
 /// How a goal stands.

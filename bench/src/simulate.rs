@@ -20,7 +20,8 @@ const MEAN_SERVICE_NS: u64 = 800_000;
 
 pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
     queues(race, report)?;
-    flows(race, report)
+    flows(race, report)?;
+    memory(race, report)
 }
 
 fn queues(race: &Race, report: &mut Report) -> Result<()> {
@@ -90,6 +91,37 @@ fn flows(race: &Race, report: &mut Report) -> Result<()> {
     report.measured(Goal::FlowChanges, &name, rate);
     let mut table = Table::new("Simulating shared networks", &["simulate", "ms", "flow changes a second"]);
     table.row([Cell::text(name), Cell::Time(ours), Cell::Count(rate as u64)]);
+    report.table(table);
+    Ok(())
+}
+
+/// The command on a large cluster.
+fn memory(race: &Race, report: &mut Report) -> Result<()> {
+    let (n_requests, n_servers) = if race.args.quick { (100_000, 1000) } else { (10_000_000, 100_000) };
+    let name = format!("simulate-{}-memory", count(n_requests));
+    let Some(evenkeel) = &race.args.evenkeel else { return Ok(()) };
+    if !race.has(&name) {
+        return Ok(());
+    }
+    let scenario = race.peer.file("large.toml");
+    let text = format!(
+        "policies = ['random']\n[servers]\ncount = {n_servers}\n[clients]\ncount = 1000\nslots = 1000\n\
+         [workload]\nrequests = {n_requests}\nbytes = '1MB'\narrivals = 'poisson'\nrate = {}\n",
+        f64::from(n_servers) * 80.0
+    );
+    std::fs::write(&scenario, text)?;
+    let command = [
+        evenkeel.as_os_str(),
+        "simulate".as_ref(),
+        scenario.as_os_str(),
+        "--json".as_ref(),
+        "--yes".as_ref(),
+    ];
+    let (_, seconds, peak_bytes) = race.peer.measure(&command)?;
+    let peak_gib = peak_bytes as f64 / f64::from(1 << 30);
+    report.measured(Goal::SimulatedMemory, &name, peak_gib);
+    let mut table = Table::new("Simulating a large cluster", &["simulate", "seconds", "peak GiB"]);
+    table.row([Cell::text(name), Cell::Ratio(seconds), Cell::Ratio(peak_gib)]);
     report.table(table);
     Ok(())
 }

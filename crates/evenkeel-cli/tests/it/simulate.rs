@@ -178,7 +178,7 @@ fn tasks_are_a_scenario() {
         let report = json(&[&["simulate"], &args[..], &["--set", "network.nic=1Gb/s"]].concat(), at);
         let result = &results(&report)[0];
         for (measure, bytes) in [("local", "local_bytes"), ("remote", "remote_bytes")] {
-            assert_eq!(mean(result, measure), assigned[bytes].as_f64().unwrap(), "{policy} {measure}");
+            assert_eq!(mean(result, measure) as u64, assigned[bytes].as_u64().unwrap(), "{policy} {measure}");
         }
     }
 }
