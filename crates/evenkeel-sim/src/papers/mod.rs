@@ -4,7 +4,9 @@
 //! the paper's own numbers drawn in. A verdict is computed from the measurement by the rule that stands next to the claim.
 //! What the paper does not say had to be chosen: that is listed, and varied where a verdict might depend on it.
 
+mod judging;
 pub mod paper_000;
+pub mod paper_002;
 
 use std::fmt;
 
@@ -15,7 +17,7 @@ use crate::chance::sub_seed;
 use crate::outcome::Estimate;
 
 /// All papers, in order of their numbers.
-pub static PAPERS: [&Paper; 1] = [&paper_000::PAPER];
+pub static PAPERS: &[&Paper] = &[&paper_000::PAPER, &paper_002::PAPER];
 
 /// A paper, and how to repeat what it did.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@ mod fabric;
 mod jobs;
 mod kinds;
 mod network;
+mod papers;
 mod queueing;
 mod scenario;
 mod support;

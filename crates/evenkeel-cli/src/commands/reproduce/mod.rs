@@ -69,7 +69,7 @@ fn named(numbers: &[String]) -> Result<Vec<&'static Paper>> {
         bail!("there is no paper `{unknown}`; there are: {}", known.join(", "));
     }
     let is_named = |paper: &&Paper| numbers.is_empty() || numbers.iter().any(|number| number == paper.number);
-    Ok(PAPERS.into_iter().filter(is_named).collect())
+    Ok(PAPERS.iter().copied().filter(is_named).collect())
 }
 
 /// Runs all experiments, side by side: some of them have parts that keep one core busy only.

@@ -1,0 +1,113 @@
+//! From data to verdicts: what experiments have in common.
+
+use super::{Claim, Variation, Verdict};
+use crate::outcome::Estimate;
+
+/// What a paper says, and how that is judged.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Statement {
+    pub(super) id: &'static str,
+    pub(super) section: &'static str,
+    pub(super) says: &'static str,
+    pub(super) rule: &'static str,
+    pub(super) why: &'static str,
+    pub(super) figure: Option<&'static str>,
+}
+
+/// A verdict, and what it rests on.
+#[derive(Clone, Debug)]
+pub(super) struct Finding {
+    pub(super) verdict: Verdict,
+    pub(super) measured: String,
+}
+
+impl Finding {
+    pub(super) fn new(verdict: Verdict, measured: impl Into<String>) -> Self {
+        Self { verdict, measured: measured.into() }
+    }
+}
+
+impl Statement {
+    /// Judged by one rule on the data of the chosen parameters, which come first, and on those of each variation.
+    pub(super) fn judged<N: Into<String> + Clone, D>(
+        self,
+        data: &[(N, D)],
+        judge: impl Fn(&D) -> Finding,
+    ) -> Claim {
+        let mut findings = data.iter().map(|(name, data)| (name.clone().into(), judge(data)));
+        let none = || (String::new(), Finding::new(Verdict::Fails, "nothing"));
+        let (_, Finding { verdict, measured }) = findings.next().unwrap_or_else(none);
+        let variation = |(what, Finding { verdict, measured })| Variation { what, measured, verdict };
+        let variations = findings.map(variation).collect();
+        let Self { id, section, says, rule, why, figure } = self;
+        Claim { id, section, says, rule, measured, verdict, why, figure, variations }
+    }
+}
+
+/// The mean of some runs; not a number if there are none.
+pub(super) fn estimate(runs: impl IntoIterator<Item = f64>) -> Estimate {
+    let runs: Vec<f64> = runs.into_iter().collect();
+    Estimate::of(&runs).unwrap_or(Estimate { mean: f64::NAN, margin: None })
+}
+
+/// A mean and its margin, for people.
+pub(super) fn shown(estimate: Estimate) -> String {
+    let margin = estimate.margin.map_or(String::new(), |margin| format!(" ± {margin:.3}"));
+    format!("{:.3}{margin}", estimate.mean)
+}
+
+/// A share in percent.
+pub(super) fn percent(share: f64) -> String {
+    percents(Estimate { mean: share, margin: None })
+}
+
+/// The mean of a share and its margin in percent.
+pub(super) fn percents(share: Estimate) -> String {
+    // What rounds to nothing has no sign.
+    let tenths = |share: f64| (1000.0 * share).round() / 10.0 + 0.0;
+    let margin = share.margin.map_or(String::new(), |margin| format!(" ± {:.1}", tenths(margin)));
+    format!("{:.1}{margin} %", tenths(share.mean))
+}
+
+/// The lowest and the highest of some means, for people.
+pub(super) fn range(estimates: impl IntoIterator<Item = Estimate>) -> String {
+    let mut sorted: Vec<Estimate> = estimates.into_iter().collect();
+    sorted.sort_by(|a, b| a.mean.total_cmp(&b.mean));
+    match (sorted.first(), sorted.last()) {
+        (Some(&lowest), Some(&highest)) => format!("{} to {}", shown(lowest), shown(highest)),
+        _ => "nothing".to_owned(),
+    }
+}
+
+/// Counts how many of some are so.
+pub(super) fn count(tests: impl IntoIterator<Item = bool>) -> Count {
+    tests.into_iter().fold(Count { n: 0, of: 0 }, |count, is_so| Count {
+        n: count.n + usize::from(is_so),
+        of: count.of + 1,
+    })
+}
+
+/// How many of how many are so.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Count {
+    pub(super) n: usize,
+    pub(super) of: usize,
+}
+
+impl Count {
+    /// Whether all are so.
+    pub(super) fn is_all(self) -> bool {
+        self.n == self.of
+    }
+
+    /// Holds if all are so, with conditions if most are.
+    pub(super) fn verdict(self) -> Verdict {
+        Verdict::of(self.is_all(), 2 * self.n > self.of)
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} of {}", self.n, self.of)
+    }
+}
