@@ -120,6 +120,8 @@ struct Station {
     is_up: bool,
     /// Whether it is about to choose.
     is_choosing: bool,
+    /// Whose job it began last.
+    last_tag: Option<u64>,
     n_bytes: u64,
     busy_ns: u64,
 }
@@ -140,6 +142,7 @@ pub struct Fabric<'a> {
     ended: Vec<u64>,
     now_ns: u64,
     n_events: u64,
+    seek_ns: u64,
     timeline: Option<Timeline>,
 }
 
@@ -152,6 +155,7 @@ impl<'a> Fabric<'a> {
             running: Vec::new(),
             is_up: true,
             is_choosing: false,
+            last_tag: None,
             n_bytes: 0,
             busy_ns: 0,
         };
@@ -183,6 +187,7 @@ impl<'a> Fabric<'a> {
             ended: Vec::new(),
             now_ns: 0,
             n_events: 0,
+            seek_ns: 0,
             timeline: None,
         }
     }
@@ -190,6 +195,11 @@ impl<'a> Fabric<'a> {
     /// Remembers how busy servers are over time.
     pub fn keep_timeline(&mut self) {
         self.timeline = Some(Timeline::new(self.stations.len()));
+    }
+
+    /// A server that turns from jobs of one tag to one of another takes so long for that, as a disk's head does.
+    pub fn seek(&mut self, seek_ns: u64) {
+        self.seek_ns = seek_ns;
     }
 
     /// What it is made of.
@@ -379,15 +389,18 @@ impl<'a> Fabric<'a> {
 
     fn start(&mut self, place: u32) {
         let Place { job, turn, .. } = self.places[place as usize];
-        self.stations[job.server as usize].running.push(place);
+        let station = &mut self.stations[job.server as usize];
+        station.running.push(place);
+        let turns = station.last_tag.replace(job.tag).is_some_and(|last| last != job.tag);
         let started = &mut self.places[place as usize];
         (started.phase, started.started_ns) = (Phase::InService, self.now_ns);
         let server = &self.hardware.servers[job.server as usize];
         let id = JobId { place, turn };
-        let from_ns = self.now_ns.saturating_add(server.latency_ns);
+        let latency_ns = server.latency_ns.saturating_add(if turns { self.seek_ns } else { 0 });
+        let from_ns = self.now_ns.saturating_add(latency_ns);
         if self.network.is_none() {
             self.agenda.add(server.done_ns(from_ns, job.bytes), Event::Done(id));
-        } else if server.latency_ns == 0 {
+        } else if latency_ns == 0 {
             self.begin_flow(id);
         } else {
             self.agenda.add(from_ns, Event::Move(id));
@@ -423,7 +436,8 @@ impl<'a> Fabric<'a> {
                 self.n_events += 1;
                 return Some((self.now_ns, Happening::Arrival));
             }
-            if flow_ns < u64::MAX && flow_ns <= event_ns {
+            // Where a server goes down as a flow ends, the flow is lost, with or without cards.
+            if flow_ns < event_ns {
                 self.now_ns = flow_ns;
                 self.end_flows();
             } else {

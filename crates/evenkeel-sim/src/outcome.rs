@@ -105,6 +105,8 @@ pub struct Outcome {
     pub n_replans: u64,
     /// Events of the simulation.
     pub n_events: u64,
+    /// When each process, or each client that writes, was done with its last; empty elsewhere.
+    pub done_ns_of_clients: Vec<u64>,
     /// Bytes that each server moved.
     pub bytes_of_servers: Vec<u64>,
     /// How long each server's slots were taken.

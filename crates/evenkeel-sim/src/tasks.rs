@@ -13,7 +13,7 @@ use evenkeel::assign::{
 };
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::ServerId;
-use evenkeel::policy::{Kind, Policy};
+use evenkeel::policy::{AssignFn, Kind, Policy};
 use serde::Deserialize;
 
 use crate::chance::{exponential, sample_in_turn, sub_seed};
@@ -49,6 +49,8 @@ pub struct Tasks {
     pub copies: u32,
     /// A chunk is read in pieces of that size, one after the other; if not given, at once.
     pub buffer: Option<Bytes>,
+    /// What it costs a server to turn from what one process reads to what another does.
+    pub seek: Span,
     /// Whether processes ask for one task after the other, guided by the lists of the policy, and are helped when theirs are
     /// empty. Under `opass-dynamic` they always do.
     pub dynamic: bool,
@@ -80,6 +82,7 @@ impl Default for Tasks {
             inputs: vec![Bytes(64 << 20)],
             copies: 3,
             buffer: None,
+            seek: Span(0),
             dynamic: false,
             compute: Span(0),
             irregular: false,
@@ -97,13 +100,14 @@ impl Tasks {
         seed: u64,
         keep_timeline: bool,
     ) -> Result<Outcome, Refused> {
+        self.check(policy)?;
         if self.inputs.is_empty() {
             let wanted = "name the size of at least one";
             return Err(Refused::Setting { name: "inputs", given: "empty".to_owned(), wanted });
         }
         let work = self.work(hardware, seed)?;
         let hosts: Vec<u32> = self.hosts(hardware).collect();
-        self.carry_out(&work, &hosts, hardware, policy, seed, keep_timeline)
+        self.by_policy(&work, &hosts, hardware, policy, seed, keep_timeline)
     }
 
     /// Runs tasks that are not drawn, on servers that are the first of the cluster. Each process is on the host of its server;
@@ -128,18 +132,11 @@ impl Tasks {
             )
         };
         let hosts: Vec<u32> = (0..work.n_processes() as u32).map(&mut host_of).collect();
-        self.carry_out(work, &hosts, &hardware, policy, seed, keep_timeline)
+        self.by_policy(work, &hosts, &hardware, policy, seed, keep_timeline)
     }
 
-    fn carry_out(
-        &self,
-        work: &Work,
-        hosts: &[u32],
-        hardware: &Hardware,
-        policy: &Policy,
-        seed: u64,
-        keep_timeline: bool,
-    ) -> Result<Outcome, Refused> {
+    /// The policy, if it is one for such tasks; and pieces that are none are refused.
+    fn check(&self, policy: &Policy) -> Result<AssignFn, Refused> {
         let Kind::Assign(assign) = policy.kind else {
             let fits = |policy: &Policy| matches!(policy.kind, Kind::Assign(_));
             return Err(Refused::policy(policy, "which process does which task", fits));
@@ -148,6 +145,19 @@ impl Tasks {
             let wanted = "pieces have at least a byte; leave it out to read chunks at once";
             return Err(Refused::Setting { name: "buffer", given: "0".to_owned(), wanted });
         }
+        Ok(assign)
+    }
+
+    fn by_policy(
+        &self,
+        work: &Work,
+        hosts: &[u32],
+        hardware: &Hardware,
+        policy: &Policy,
+        seed: u64,
+        keep_timeline: bool,
+    ) -> Result<Outcome, Refused> {
+        let assign = self.check(policy)?;
         let sources = self.sources.unwrap_or(match policy.name {
             "rank" => Sources::Drawn,
             _ => Sources::Balanced,
@@ -169,26 +179,47 @@ impl Tasks {
             };
             Supply::lists(work, &processes, sources)
         };
-        let mut fabric = Fabric::new(hardware, None);
+        let mut run = self.start(hardware, work, hosts, supply, seed);
+        (run.sources, run.draw) = (sources, draw);
         if keep_timeline {
-            fabric.keep_timeline();
+            run.fabric.keep_timeline();
         }
+        Ok(run.go())
+    }
+
+    /// Carries out an assignment of this [work](Self::work), whoever made it: who reads what, and where.
+    pub fn carry_out(&self, hardware: &Hardware, work: &Work, assignment: Assignment, seed: u64) -> Outcome {
+        let Assignment { processes, sources, .. } = assignment;
+        let hosts: Vec<u32> = self.hosts(hardware).collect();
+        self.start(hardware, work, &hosts, Supply::lists(work, &processes, sources), seed).go()
+    }
+
+    fn start<'a>(
+        &self,
+        hardware: &'a Hardware,
+        work: &'a Work,
+        hosts: &[u32],
+        supply: Supply<'a>,
+        seed: u64,
+    ) -> Run<'a> {
+        let mut fabric = Fabric::new(hardware, None);
+        fabric.seek(self.seek.0);
         let reader = |host| Reader { host, ..Reader::default() };
-        let run = Run {
+        let readers: Vec<Reader> = hosts.iter().copied().map(reader).collect();
+        Run {
             work,
             fabric,
             supply,
-            sources,
-            draw,
+            sources: Sources::Balanced,
+            draw: Seeded::new(sub_seed(seed, SOURCES)),
             buffer: self.buffer.map_or(u64::MAX, |buffer| buffer.0),
             compute_ns: self.compute_ns(work.n_tasks(), seed),
-            readers: hosts.iter().copied().map(reader).collect(),
             asked_bytes: vec![0; hardware.servers.len()],
             stranded: Vec::new(),
             actions: Vec::new(),
-            outcome: Outcome::default(),
-        };
-        Ok(run.go())
+            outcome: Outcome { done_ns_of_clients: vec![0; readers.len()], ..Outcome::default() },
+            readers,
+        }
     }
 
     /// The tasks with their inputs, placed by lot, and the processes.
@@ -397,6 +428,7 @@ impl Run<'_> {
 
     fn end_task(&mut self, process: u32) {
         self.outcome.makespan_ns = self.fabric.now_ns();
+        self.outcome.done_ns_of_clients[process as usize] = self.fabric.now_ns();
         self.next_task(process);
     }
 

@@ -311,7 +311,7 @@ impl Writes {
             stranded: Vec::new(),
             draw: Seeded::new(sub_seed(seed, PLACES)),
             written: vec![0; n_servers as usize],
-            outcome: Outcome::default(),
+            outcome: Outcome { done_ns_of_clients: vec![0; hardware.clients.len()], ..Outcome::default() },
         };
         run.begin(&backlogs, mix.mean());
         Ok(run.go()?)
@@ -550,6 +550,8 @@ impl Run<'_> {
             let now_ns = self.fabric.now_ns();
             self.outcome.responses_ns.push(now_ns - self.issued_ns[write]);
             self.outcome.makespan_ns = now_ns;
+            let client = write % self.outcome.done_ns_of_clients.len();
+            self.outcome.done_ns_of_clients[client] = now_ns;
             self.n_under_way -= 1;
             if self.every_ns.is_none() {
                 self.issue(write % self.next_of_clients.len());

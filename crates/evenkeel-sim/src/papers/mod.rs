@@ -7,6 +7,7 @@
 mod judging;
 pub mod paper_000;
 pub mod paper_002;
+pub mod paper_003;
 
 use std::fmt;
 
@@ -17,7 +18,7 @@ use crate::chance::sub_seed;
 use crate::outcome::Estimate;
 
 /// All papers, in order of their numbers.
-pub static PAPERS: &[&Paper] = &[&paper_000::PAPER, &paper_002::PAPER];
+pub static PAPERS: &[&Paper] = &[&paper_000::PAPER, &paper_002::PAPER, &paper_003::PAPER];
 
 /// A paper, and how to repeat what it did.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@ mod fabric;
 mod jobs;
 mod kinds;
 mod network;
+mod paper_003;
 mod papers;
 mod queueing;
 mod scenario;

@@ -238,3 +238,36 @@ proptest! {
         }
     }
 }
+
+/// Two processes read two pieces of five bytes each from one server: if it turns between them, three times 100.
+#[test]
+fn a_disk_that_turns_takes_its_time() {
+    let hardware = hardware(1, 2);
+    let tasks = Tasks {
+        tasks: Some(2),
+        inputs: vec![Bytes(10)],
+        copies: 1,
+        buffer: Some(Bytes(5)),
+        seek: Span(100),
+        ..Tasks::default()
+    };
+    let outcome = run(&tasks, &hardware, "rank", 0);
+    // In turn: 5, 100 + 5, 100 + 5, 100 + 5.
+    assert_eq!((outcome.responses_ns, outcome.done_ns_of_clients), (vec![215, 320], vec![215, 320]));
+    let alone = run(&Tasks { tasks: Some(1), ..tasks }, &hardware, "rank", 0);
+    assert_eq!((alone.makespan_ns, alone.done_ns_of_clients), (10, vec![0, 10]), "nobody to turn to");
+}
+
+/// What a policy would do is the same when somebody else carries it out.
+#[test]
+fn an_assignment_from_elsewhere() {
+    let hardware = hardware(8, 0);
+    let tasks =
+        Tasks { processes: Some(8), tasks_per_process: 3, inputs: vec![Bytes(7)], ..Tasks::default() };
+    for name in ["opass-single", "opass-multi"] {
+        let work = tasks.work(&hardware, 3).expect("good work");
+        let (_, assign) = assignments().find(|(policy, _)| policy.name == name).expect("it is there");
+        let carried_out = tasks.carry_out(&hardware, &work, assign(&work).expect("one input"), 3);
+        assert_eq!(carried_out, run(&tasks, &hardware, name, 3));
+    }
+}
