@@ -3,7 +3,7 @@
 //! Every client is a worker and does one job after the other. A job is some cycles; in each the worker reads with several
 //! requests at once, computes when it has all, and writes the same way. A request is for data that some servers hold, and one of
 //! them serves it: which one, the centre decides when requests arrive, by the policy. Each start is a decision of the centre, one
-//! after the other, and a message.
+//! after the other, and a message; or requests are handed over before ([`HandOver`]).
 
 use evenkeel::draw::Seeded;
 use evenkeel::model::{Batch, BatchBuilder, Choice, Cluster, ModelError, NameTable};
@@ -16,7 +16,7 @@ use crate::fabric::{Fabric, Happening};
 use crate::hardware::Hardware;
 use crate::outcome::Outcome;
 use crate::refused::Refused;
-use crate::requests::{Central, Requests, Run, View, Windows};
+use crate::requests::{Central, HandOver, Requests, Run, SENT_ALL, View, Windows};
 use crate::units::{Bytes, Span};
 
 /// What is drawn from the seed.
@@ -47,6 +47,8 @@ pub struct Jobs {
     /// What is chosen anew at each arrival beside what has arrived. If not given: by `aequi` what overloaded servers have too
     /// much, by `optimal` whatever has not started, else nothing.
     pub take_back: Option<TakeBack>,
+    /// When requests are handed to servers.
+    pub hand_over: HandOver,
 }
 
 /// What is chosen anew at each arrival.
@@ -73,6 +75,7 @@ impl Default for Jobs {
             write: Bytes(1 << 20),
             copies: 2,
             take_back: None,
+            hand_over: HandOver::AtStart,
         }
     }
 }
@@ -110,13 +113,15 @@ impl Jobs {
         let windows = Windows::new(&fabric);
         let mut run = Run::without_arrivals(&requests, fabric);
         run.is_write = self.is_write(requests.batch.n_requests());
+        let mut central = Central::new(run, &view, self.take_back(policy), choose);
+        central.hand_over = self.hand_over;
         let working = Working {
             jobs: self,
             requests: &requests,
             windows,
             workers: self.workers(hardware.clients.len()),
             draw: Seeded::new(sub_seed(seed, COMPUTING)),
-            central: Central::new(run, &view, self.take_back(policy), choose),
+            central,
         };
         Ok(working.go())
     }
@@ -215,10 +220,13 @@ impl<F: FnMut(&Batch, &Cluster) -> Choice> Working<'_, F> {
         while let Some((_, happening)) = self.central.run.fabric.next() {
             match happening {
                 // It has computed.
-                Happening::Timer { tag } => self.write(tag as usize),
+                Happening::Timer { tag } if tag != SENT_ALL => self.write(tag as usize),
                 Happening::Done { tag } => self.done(tag as u32),
                 Happening::Lost { tag } => self.central.lost(tag as u32),
-                Happening::Up { .. } | Happening::Down { .. } | Happening::Arrival => {}
+                Happening::Up { .. }
+                | Happening::Down { .. }
+                | Happening::Timer { .. }
+                | Happening::Arrival => {}
             }
             self.central.schedule();
         }

@@ -287,7 +287,7 @@ impl Writes {
         if keep_timeline {
             fabric.keep_timeline();
         }
-        let writes = self.drawn(&mix, n_servers, seed);
+        let writes = self.drawn(n_servers, seed)?;
         let n_writes = writes.len();
         let mut run = Run {
             fabric,
@@ -324,7 +324,7 @@ impl Writes {
         Ok(backlog.loads(n_servers, &mut Seeded::new(sub_seed(seed, LOADS))))
     }
 
-    fn options(&self) -> Options {
+    pub(crate) fn options(&self) -> Options {
         Options {
             n_replicas: self.copies,
             levels: self.levels,
@@ -339,14 +339,16 @@ impl Writes {
         }
     }
 
-    fn drawn(&self, mix: &Mix, n_servers: u32, seed: u64) -> Vec<Write> {
+    /// All writes, in the order in which they are issued.
+    pub(crate) fn drawn(&self, n_servers: u32, seed: u64) -> Result<Vec<Write>, Refused> {
+        let mix = Mix::new(&self.sizes)?;
         let mut draw = Seeded::new(sub_seed(seed, OBJECTS));
         let write = |_| {
             let object = draw.below(self.objects.max(1));
             let default = default_server(&object.to_string(), n_servers);
             Write { object: object.into(), default, offset: 0, bytes: mix.draw(&mut draw) }
         };
-        (0..self.writes).map(write).collect()
+        Ok((0..self.writes).map(write).collect())
     }
 }
 

@@ -50,6 +50,38 @@ pub(super) fn estimate(runs: impl IntoIterator<Item = f64>) -> Estimate {
     Estimate::of(&runs).unwrap_or(Estimate { mean: f64::NAN, margin: None })
 }
 
+/// What is certain of an estimate: its interval.
+pub(super) trait Interval {
+    /// The lower end.
+    fn low(&self) -> f64;
+    /// The upper end.
+    fn high(&self) -> f64;
+    /// `0.65 ± 0.01`, with so many digits.
+    fn tell(&self, digits: usize) -> String;
+
+    /// Whether it is certainly below something.
+    fn is_below(&self, other: f64) -> bool {
+        self.high() < other
+    }
+}
+
+impl Interval for Estimate {
+    fn low(&self) -> f64 {
+        self.mean - self.margin.unwrap_or(0.0)
+    }
+
+    fn high(&self) -> f64 {
+        self.mean + self.margin.unwrap_or(0.0)
+    }
+
+    fn tell(&self, digits: usize) -> String {
+        match self.margin {
+            Some(margin) => format!("{:.digits$} ± {margin:.digits$}", self.mean),
+            None => format!("{:.digits$}", self.mean),
+        }
+    }
+}
+
 /// A mean and its margin, for people.
 pub(super) fn shown(estimate: Estimate) -> String {
     let margin = estimate.margin.map_or(String::new(), |margin| format!(" ± {margin:.3}"));

@@ -6,8 +6,10 @@
 
 mod judging;
 pub mod paper_000;
+pub mod paper_001;
 pub mod paper_002;
 pub mod paper_003;
+pub mod paper_004;
 
 use std::fmt;
 
@@ -18,7 +20,8 @@ use crate::chance::sub_seed;
 use crate::outcome::Estimate;
 
 /// All papers, in order of their numbers.
-pub static PAPERS: &[&Paper] = &[&paper_000::PAPER, &paper_002::PAPER, &paper_003::PAPER];
+pub static PAPERS: &[&Paper] =
+    &[&paper_000::PAPER, &paper_001::PAPER, &paper_002::PAPER, &paper_003::PAPER, &paper_004::PAPER];
 
 /// A paper, and how to repeat what it did.
 #[derive(Clone, Copy, Debug)]

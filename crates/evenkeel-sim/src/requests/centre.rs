@@ -1,11 +1,28 @@
 //! A scheduler in the centre chooses servers again at every arrival (paper 001).
 
 use evenkeel::model::{Batch, Choice, Cluster, ServerId};
-use evenkeel::select::replanned::{Replanned, TakeBack};
+use evenkeel::select::replanned::{Move, Replanned, TakeBack};
+use serde::Deserialize;
 
 use super::{Centre, Requests, Run, View, Windows};
 use crate::fabric::{Fabric, Happening};
 use crate::outcome::Outcome;
+
+/// When the centre hands requests to servers, and what counts as a decision and a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HandOver {
+    /// Each request when its server has a free slot.
+    #[default]
+    AtStart,
+    /// Each request as soon as its server is chosen, one after the other. The centre chooses again when it has sent them all.
+    Each,
+    /// The same, but all that a server gets at a scheduling point goes together.
+    Together,
+}
+
+/// The tag of the timer that ends when the centre has sent all.
+pub(crate) const SENT_ALL: u64 = u64::MAX;
 
 /// At every arrival what `take_back` says is chosen anew together with what has arrived. A server gets its next request
 /// when a slot is free. Each start is a decision of the centre and a message.
@@ -42,8 +59,13 @@ pub fn centre(
 /// Requests under a scheduler in the centre.
 pub(crate) struct Central<'a, F> {
     pub(crate) run: Run<'a>,
+    pub(crate) hand_over: HandOver,
     scheduler: Replanned<'a, F>,
     centre: Centre,
+    /// When each request reaches its server, where it is handed over before it starts.
+    ready_ns: Vec<u64>,
+    /// Until when the centre is known to be busy.
+    awaited_ns: u64,
     /// How many requests each server was sent and has not done.
     n_running: Vec<u32>,
     /// Where each request was sent; a lost one may go elsewhere than was chosen.
@@ -57,7 +79,10 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
         let batch = &run.requests.batch;
         Self {
             scheduler: Replanned::new(batch, &view.cluster, take_back, select),
+            hand_over: HandOver::AtStart,
             centre: Centre::default(),
+            ready_ns: vec![0; batch.n_requests()],
+            awaited_ns: 0,
             n_running: vec![0; run.fabric.hardware().servers.len()],
             servers: vec![ServerId(0); batch.n_requests()],
             stranded: Vec::new(),
@@ -95,10 +120,11 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
                 None => self.stranded.push(request),
             }
         }
-        if !self.issued.is_empty() {
+        if !self.issued.is_empty() && self.is_ready() {
             // Each is issued once.
             self.issued.drain(..).for_each(|request| _ = self.scheduler.arrived(request));
-            self.scheduler.replan();
+            let moves = self.scheduler.replan();
+            self.hand_over(&moves);
             self.run.outcome.n_replans += 1;
         }
         for server in (0..self.n_running.len() as u32).map(ServerId) {
@@ -107,9 +133,50 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
                 && self.run.fabric.is_up(server.0)
                 && let Ok(Some(request)) = self.scheduler.start(server)
             {
-                self.send(request, server);
+                self.start(request, server);
             }
         }
+    }
+
+    /// Whether the centre can choose now; else it will be woken when it can.
+    fn is_ready(&mut self) -> bool {
+        let busy_until_ns = self.centre.free_ns;
+        let is_ready = self.hand_over == HandOver::AtStart || busy_until_ns <= self.run.fabric.now_ns();
+        if !is_ready && self.awaited_ns < busy_until_ns {
+            self.awaited_ns = busy_until_ns;
+            self.run.fabric.wake(busy_until_ns, SENT_ALL);
+        }
+        is_ready
+    }
+
+    /// Sends what was chosen on its way, if it does not wait in the centre.
+    fn hand_over(&mut self, moves: &[Move]) {
+        let mut sent_ns = vec![None; self.n_running.len()];
+        for &Move { request, to, .. } in moves {
+            let together_ns: Option<u64> = match self.hand_over {
+                HandOver::AtStart => return,
+                HandOver::Each => None,
+                HandOver::Together => sent_ns[to.index()],
+            };
+            let ready_ns = together_ns.unwrap_or_else(|| {
+                self.run.outcome.n_messages += 1;
+                self.run.fabric.now_ns().saturating_add(self.centre.delay_ns(&self.run.fabric))
+            });
+            sent_ns[to.index()] = Some(ready_ns);
+            self.ready_ns[request as usize] = ready_ns;
+        }
+    }
+
+    /// A server starts a request, which it has or gets now.
+    fn start(&mut self, request: u32, server: ServerId) {
+        if self.hand_over == HandOver::AtStart {
+            return self.send(request, server);
+        }
+        self.n_running[server.index()] += 1;
+        self.servers[request as usize] = server;
+        let job = self.run.whole(request, server);
+        let after_ns = self.ready_ns[request as usize].saturating_sub(self.run.fabric.now_ns());
+        self.run.fabric.submit(job, after_ns);
     }
 
     fn send(&mut self, request: u32, server: ServerId) {

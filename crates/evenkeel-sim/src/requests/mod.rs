@@ -25,8 +25,8 @@ use crate::hardware::{Client, Hardware, Server};
 use crate::outcome::Outcome;
 
 pub use bid::{bid, rules};
-pub(crate) use centre::Central;
-pub use centre::centre;
+pub(crate) use centre::{Central, SENT_ALL};
+pub use centre::{HandOver, centre};
 pub use execute::execute;
 pub use policy::{NotServed, Planner, Way, by_policy};
 pub use push::push;

@@ -5,6 +5,7 @@ use evenkeel_sim::hardware::Hardware;
 use evenkeel_sim::jobs::{Jobs, TakeBack};
 use evenkeel_sim::outcome::Outcome;
 use evenkeel_sim::refused::Refused;
+use evenkeel_sim::requests::HandOver;
 use evenkeel_sim::units::{Bytes, Span};
 use proptest::prelude::*;
 
@@ -69,6 +70,41 @@ fn workers_wait_for_each_other() {
     let outcome = run(&jobs, &slow(1, 4), "lddf", 0);
     assert_eq!(outcome.responses_ns, [20, 40, 60, 80]);
     assert_eq!(outcome.busy_ns_of_servers, [60]);
+}
+
+/// One worker reads ten bytes four times from two servers that have all. A decision takes two nanoseconds, a message three, a
+/// request at a server fifteen. At the start: as servers are free. Each: the last of four arrives at 8 + 3, while its server is
+/// busy until 20 or 22. Together: two decisions for all four.
+#[test]
+fn requests_are_handed_over_one_by_one_or_together() {
+    let mut hardware = slow(2, 1);
+    hardware.clients[0].slots = 4;
+    let run = |hand_over| {
+        let jobs = Jobs { requests: 4, copies: 2, compute: Span(0), write: Bytes(0), hand_over, ..small() };
+        let outcome = run(&jobs, &hardware, "equi", 0);
+        (outcome.responses_ns[0], outcome.n_messages, outcome.n_replans)
+    };
+    assert_eq!(run(HandOver::AtStart), (42, 4, 1));
+    assert_eq!(run(HandOver::Together), (2 + 2 + 3 + 15 + 15, 2, 1));
+    // Equal shares of the oldest: the second server's are decided last.
+    assert_eq!(run(HandOver::Each), (6 + 3 + 15 + 15, 4, 1));
+}
+
+/// While the centre sends, what arrives waits, and is then chosen for together: all three reads at 0, the first write at about
+/// 125, and the other two when that one is sent, 100 later.
+#[test]
+fn a_busy_centre_chooses_later() {
+    let mut hardware = slow(1, 3);
+    hardware.dispatch_ns = 100;
+    let replans = |hand_over| {
+        let jobs = Jobs { compute: Span(7), irregular: true, hand_over, ..small() };
+        let outcome = run(&jobs, &hardware, "equi", 3);
+        assert_eq!(outcome.responses_ns.len(), 3);
+        (outcome.n_replans, outcome.n_messages)
+    };
+    assert_eq!(replans(HandOver::Together), (3, 3));
+    assert_eq!(replans(HandOver::AtStart).1, 6);
+    assert_eq!(replans(HandOver::Each).1, 6);
 }
 
 /// All data are everywhere. The first server goes down at 5, while it serves the first request, or has nothing.
@@ -138,6 +174,7 @@ proptest! {
         (n_jobs, cycles, n_requests, copies) in (0..4_u32, 1..4_u32, 1..4_u32, 1..4_u32),
         (read, compute, write, irregular) in (0..30_u64, 0..30_u64, 0..30_u64, any::<bool>()),
         (dispatch_ns, message_ns, seed) in (0..3_u64, 0..5_u64, 0..100_u64),
+        hand_over in proptest::sample::select(vec![HandOver::AtStart, HandOver::Each, HandOver::Together]),
     ) {
         let mut hardware = hardware(n_servers, n_clients);
         (hardware.dispatch_ns, hardware.message_ns) = (dispatch_ns, message_ns);
@@ -154,6 +191,7 @@ proptest! {
             write: Bytes(write),
             copies: copies.min(n_servers),
             take_back: None,
+            hand_over,
         };
         let n_all = u64::from(n_clients * n_jobs);
         let total = n_all * u64::from(cycles * n_requests) * (read + write);

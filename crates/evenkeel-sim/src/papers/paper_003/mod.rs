@@ -10,6 +10,7 @@ mod reads;
 mod tenants;
 mod writes;
 
+use super::judging::estimate;
 use super::{Experiment, Lab, Paper, Parameter, Source, Variation, Verdict};
 use crate::hardware::{Client, Hardware, Nic, Rate, Server};
 use crate::outcome::Estimate;
@@ -232,11 +233,6 @@ fn settle(holds: bool, variations: &[Variation]) -> Verdict {
 /// How often a setting is run.
 fn n_runs(lab: &Lab, setup: &Setup) -> u32 {
     lab.n_runs(if setup.what == MARMOT.what { N_RUNS } else { N_VARIED })
-}
-
-fn estimate(runs: impl IntoIterator<Item = f64>) -> Estimate {
-    let runs: Vec<f64> = runs.into_iter().collect();
-    Estimate::of(&runs).unwrap_or(Estimate { mean: f64::NAN, margin: None })
 }
 
 /// Where the mean may well be: the least and the most.
