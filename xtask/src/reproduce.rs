@@ -6,7 +6,7 @@ use crate::run::{Result, browser, root, run};
 
 const PAGE: &str = "docs/reproduce.html";
 /// The figures that the README shows.
-const SHOWN: [&str; 2] = ["000-fig4a", "000-fig4d"];
+const SHOWN: [&str; 2] = ["000-fig4d", "004-fig12"];
 
 pub(crate) fn reproduce() -> Result<()> {
     run("cargo", &["run", "--release", "--quiet", "-p", "evenkeel-cli", "--", "reproduce", "--html", PAGE])?;
