@@ -546,7 +546,7 @@ fn balance(lab: &Lab) -> Section {
         verdict,
         why: "It is so for the three requests of one job. In large batches a server takes a whole share before the others had \
               a choice, and passes of one request each (LDDF, HDDF) are more even.",
-        figure: Some("001-balance"),
+        figure: Some("001-fig-balance"),
         variations: variations.to_vec(),
     };
     let line = |policy: usize| Line {
@@ -554,7 +554,7 @@ fn balance(lab: &Lab) -> Section {
         points: measured.iter().map(|(n, of)| (f64::from(*n), of[policy])).collect(),
     };
     let figure = Figure {
-        id: "001-balance",
+        id: "001-fig-balance",
         title: "The largest load of three servers, two copies".to_owned(),
         x: "requests of a batch",
         y: "largest load ÷ optimum",
@@ -613,7 +613,7 @@ fn moving(lab: &Lab) -> Section {
         verdict,
         why: "Who fills servers up to the average, with regard to what they have to do, has hardly ever anything to move: that \
               regard is the gain. Moving helps those that do not look, nearly as much.",
-        figure: Some("001-moving"),
+        figure: Some("001-fig-moving"),
         variations,
     };
     let line = |policy: usize| Line {
@@ -621,7 +621,7 @@ fn moving(lab: &Lab) -> Section {
         points: measured.iter().map(|at| (at.0, gain(at, policy))).collect(),
     };
     let figure = Figure {
-        id: "001-moving",
+        id: "001-fig-moving",
         title: "What moving waiting requests gains each policy".to_owned(),
         x: "mean computing, s",
         y: "response with moving ÷ without",

@@ -779,7 +779,7 @@ fn printed(lab: &Lab) -> Section {
         why: "The test is the wrong way around: writes leave a heavy default only for a server as heavy. As the text has it, \
               redirecting if the benefit is above the threshold, it works; with a threshold above all benefits the one is always, \
               the other never.",
-        figure: Some("004-printed"),
+        figure: Some("004-fig-printed"),
         judge: |measured| measured.more_even(&PROPOSED, RR),
     };
     let mut others = Vec::new();
@@ -798,7 +798,7 @@ fn printed(lab: &Lab) -> Section {
     };
     let lines = [0, 1].iter().flat_map(|&test| PROPOSED.map(|policy| line(test, policy)));
     let figure = Figure {
-        id: "004-printed",
+        id: "004-fig-printed",
         title: "The test of the listings as printed and as meant; medium writes, stragglers".to_owned(),
         x: "threshold, MB",
         y: "deviation ÷ RR's",

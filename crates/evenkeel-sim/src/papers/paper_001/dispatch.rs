@@ -92,7 +92,7 @@ pub(super) fn dispatch(lab: &Lab) -> Section {
         points: surface.by_cost(BUSY_S).map(|(cost, of)| (cost, of.ratio(EQUI, LDDF))).collect(),
     };
     let figure = Figure {
-        id: "001-dispatch",
+        id: "001-fig-dispatch",
         title: format!("EQUI compared with LDDF if decisions cost something; computing {BUSY_S} s"),
         x: "cost of a decision, requests",
         y: "mean response, EQUI ÷ LDDF",
@@ -101,7 +101,7 @@ pub(super) fn dispatch(lab: &Lab) -> Section {
         stated: vec![Stated { label: "Table 1".to_owned(), x: None, y: TABLE[EQUI] / TABLE[LDDF] }],
     };
     let title = "Table 1 if a decision costs half of a request, and a share is one decision";
-    let whole = compared("001-table", title, "mean computing, s", &surfaces[1].by_computing(0.5));
+    let whole = compared("001-fig-table", title, "mean computing, s", &surfaces[1].by_computing(0.5));
     Section {
         claims: vec![explained(&surfaces, computing), whole_table(&surfaces)],
         figures: vec![figure, whole],
@@ -131,7 +131,7 @@ fn explained([alike, shares, pushed]: &[Surface; 3], computing: &[f64]) -> Claim
         verdict: Verdict::of(shares.0 && !alike.0, shares.0),
         why: "The master becomes the bottleneck for those who ask it for every request. But a decision has to cost about half of a \
               request: long for a disk, though not for small requests under PVM.",
-        figure: Some("001-dispatch"),
+        figure: Some("001-fig-dispatch"),
         variations,
     }
 }
@@ -152,7 +152,7 @@ fn whole_table([alike, shares, pushed]: &[Surface; 3]) -> Claim {
         verdict,
         why: "Load and cost may be chosen to fit, as the paper gives neither. Then all ratios can come out to a tenth, and so can the \
               order, but not both: where the gap is large the master is the bottleneck, and Random not behind LDDF.",
-        figure: Some("001-table"),
+        figure: Some("001-fig-table"),
         variations: vec![vary(WAYS[2].0, pushed), vary(WAYS[0].0, alike)],
     }
 }

@@ -157,7 +157,7 @@ fn asking(timings: &Timings, others: &[(&str, Timings)]) -> Claim {
               what is known of loads. TRH and nLTR, whose log knows all, are a little ahead of two answers; MLML, which sends as \
               much to stragglers, is not; and a log that does not know the first loads is far behind. Of idle servers asking \
               costs something from messages of a millisecond on.",
-        figure: Some("004-asking"),
+        figure: Some("004-fig-asking"),
         variations: sooner_elsewhere(others, TWO_CHOICE),
     }
 }
@@ -179,7 +179,7 @@ fn by_message(lab: &Lab, base: &Timed) -> Figure {
             .collect(),
     };
     Figure {
-        id: "004-asking",
+        id: "004-fig-asking",
         title:
             "Mean responses by the time that a message takes; medium writes, servers with nothing else to do"
                 .to_owned(),
