@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::browser::{Opened, open_at};
 use super::{assert_refused, evenkeel, folder_with, json, printed, root, stderr, stdout};
 
 const SMALL: &str = r#"title = "Small"
@@ -391,23 +392,10 @@ fn look_at(page: &Path, is_dark: bool, width: u32) -> Value {
     let text = fs::read_to_string(page).unwrap();
     assert!(!text.contains("<script") && !text.contains("http"), "one file, no script, no network");
     fs::write(&copy, text.replace("</body>", &format!("{SCRIPT}</body>"))).unwrap();
-    let browsers = ["chromium", "chromium-browser", "google-chrome"];
-    let profile = tempfile::tempdir().unwrap();
-    let look = |browser: &&str| {
-        Command::new(browser)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--dump-dom"])
-            .arg(format!("--user-data-dir={}", profile.path().display()))
-            .arg(format!("--window-size={width},2000"))
-            .arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!is_dark)))
-            .arg(format!("file://{}", copy.display()))
-            .output()
-            .ok()
-    };
-    let output =
-        browsers.iter().find_map(look).expect("a browser: install chromium, as `cargo xtask test` does");
-    let dom = stdout(&output);
+    let Opened { dom, console, requests } = open_at(&copy, width, is_dark);
+    assert!(console.is_empty() && requests.is_empty(), "{console:?} {requests:?}");
     let found = dom.split("FOUND").nth(1).and_then(|rest| rest.split("DNUOF").next());
-    let found = found.unwrap_or_else(|| panic!("the browser shows nothing: {dom}{}", stderr(&output)));
+    let found = found.unwrap_or_else(|| panic!("the browser shows nothing: {dom}"));
     serde_json::from_str(&found.replace("&amp;", "&")).unwrap()
 }
 
