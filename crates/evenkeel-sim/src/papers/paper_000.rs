@@ -1,6 +1,6 @@
 //! Paper 000: bidding (HDLWF) against the optimum (AP) and against chance.
 //!
-//! Lengths are rounds of bidding, as in the paper; all transfers take one slot. Only [`messages`] counts in time.
+//! Lengths are rounds of bidding, as in the paper; all transfers take one slot. Only `messages` counts in time.
 
 mod messages;
 mod related;

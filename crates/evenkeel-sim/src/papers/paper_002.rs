@@ -1,7 +1,7 @@
 //! Paper 002: collective I/O, where servers serve the slowest shuffle first (HIO), one application after the other (SIO), or
 //! whoever comes (NIO).
 //!
-//! [`model`] has what the paper derives; here is what it measured, on a testbed of which it says little. Only what order
+//! `model` has what the paper derives; here is what it measured, on a testbed of which it says little. Only what order
 //! servers serve in differs between policies.
 
 mod model;

@@ -1,6 +1,6 @@
 //! Paper 003: tasks near their data (Opass), reads and writes that are spread evenly (HDFS's drawn ones against these).
 //!
-//! Its cluster is rebuilt from what the text says of it. What the text does not say is in [`MARMOT`], and is varied: a claim
+//! Its cluster is rebuilt from what the text says of it. What the text does not say is in `MARMOT`, and is varied: a claim
 //! that is so under another choice of that only, holds with conditions.
 
 mod matching;
