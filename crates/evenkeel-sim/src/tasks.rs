@@ -27,6 +27,9 @@ use crate::units::{Bytes, Span};
 /// The policy under which processes ask for one task after the other.
 const DYNAMIC: &str = "opass-dynamic";
 
+/// A chunk is not read in more pieces.
+const MOST_PIECES: u64 = 1_000_000;
+
 /// What is drawn from the seed.
 const PLACEMENT: u64 = 1;
 const SOURCES: u64 = 2;
@@ -144,6 +147,11 @@ impl Tasks {
         if self.buffer == Some(Bytes(0)) {
             let wanted = "pieces have at least a byte; leave it out to read chunks at once";
             return Err(Refused::Setting { name: "buffer", given: "0".to_owned(), wanted });
+        }
+        let largest = self.inputs.iter().map(|input| input.0).max().unwrap_or(0);
+        if let Some(Bytes(buffer)) = self.buffer.filter(|buffer| largest / buffer.0 > MOST_PIECES) {
+            let wanted = "a chunk would be more than a million pieces; read more at once";
+            return Err(Refused::Setting { name: "buffer", given: buffer.to_string(), wanted });
         }
         Ok(assign)
     }

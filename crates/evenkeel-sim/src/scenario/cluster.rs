@@ -146,6 +146,8 @@ const USUAL_SERVERS: u32 = 100;
 const USUAL_CLIENTS: u32 = 64;
 /// More than that would be no cluster.
 const MOST: u32 = 1 << 20;
+/// More ways to be slow or down are not written by hand.
+const MOST_CHANGES: usize = 100;
 /// No server is slow for a while more often than that.
 const MOST_EPISODES: usize = 10_000;
 
@@ -177,6 +179,11 @@ impl Cluster {
         }
         check_slots("clients.slots", self.clients.slots, places)?;
         self.discipline().map_err(|message| places.error("servers.queue", message))?;
+        for (key, n) in [("slow", self.slow.len()), ("down", self.down.len())] {
+            if n > MOST_CHANGES {
+                return wrong(key, format!("{n} tables [[{key}]] are too many, at most {MOST_CHANGES}"));
+            }
+        }
         for (k, slow) in self.slow.iter().enumerate() {
             slow.check(&format!("slow.{k}"), &self.names, places)?;
         }

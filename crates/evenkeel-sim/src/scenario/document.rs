@@ -143,6 +143,9 @@ pub fn not_known(what: &str, wrong: &str, known: &[&str]) -> String {
     }
 }
 
+/// No key is deeper in tables.
+const MOST_DEPTH: usize = 16;
+
 /// A scenario that was read but not understood yet.
 pub(super) struct Document<'a> {
     root: DeTable<'a>,
@@ -156,6 +159,10 @@ impl<'a> Document<'a> {
         let mut root = DeTable::parse(text).map_err(|error| places.explain(&error, &[]))?.into_inner();
         for (k, set) in sets.iter().enumerate() {
             let at = text.len() + 1 + k;
+            if set.key.split('.').count() > MOST_DEPTH {
+                let message = "no key is that deep in tables".to_owned();
+                return Err(ScenarioError { place: Place::Set(set.clone()), message });
+            }
             put(&mut root, &set.key, value(&set.value), at..at + 1)
                 .map_err(|message| ScenarioError { place: Place::Set(set.clone()), message })?;
         }

@@ -22,11 +22,16 @@ use crate::jobs::Jobs;
 use crate::outcome::Outcome;
 use crate::requests::{self, Requests, Way};
 use crate::tasks::Tasks;
-use crate::units::Bytes;
+use crate::units::{Bytes, Span};
 use crate::writes::Writes;
 
 /// The kinds of work, by the name that stands behind `kind`.
 pub(super) const KINDS: [&str; 5] = ["requests", "jobs", "tasks", "writes", "collective"];
+
+/// What is read or written fits into memory.
+const MOST_OPERATIONS: f64 = 2e7;
+/// So many heartbeats take seconds, and more tell no more.
+const MOST_HEARTBEATS: f64 = 1e8;
 
 /// The work of a scenario. A further kind is a variant here, its name above, and a line in each match below.
 #[derive(Clone, Debug)]
@@ -75,7 +80,58 @@ impl Workload {
             Self::Requests(work) => work.settle(cluster, places, load),
             Self::Tasks(work) => work.settle(cluster, places, load),
             Self::Jobs(_) | Self::Writes(_) | Self::Collective(_) => drawn_cluster(cluster, places),
+        }?;
+        self.check_size(cluster, places)?;
+        self.check_heartbeats(cluster, places)
+    }
+
+    /// How many reads or writes there are in all must fit into memory.
+    fn check_size(&self, cluster: &Cluster, places: &Places) -> Result<(), ScenarioError> {
+        let n_clients = f64::from(cluster.n_clients);
+        let (key, n) = match self {
+            // They have limits of their own.
+            Self::Requests(_) => return Ok(()),
+            Self::Jobs(Jobs { jobs, cycles, requests, .. }) => {
+                ("jobs", n_clients * f64::from(*jobs) * f64::from(*cycles) * f64::from(*requests) * 2.0)
+            }
+            Self::Tasks(TasksWork { tasks, .. }) => {
+                let each = n_clients * f64::from(tasks.tasks_per_process);
+                ("tasks", tasks.tasks.map_or(each, f64::from) * tasks.inputs.len() as f64)
+            }
+            Self::Writes(Writes { writes, copies, .. }) => {
+                ("writes", f64::from(*writes) * f64::from(*copies))
+            }
+            Self::Collective(CollectiveIo { apps, processes, aggregators, requests, .. }) => {
+                let n = f64::from(*aggregators) * f64::from(*requests) + f64::from(*processes);
+                ("apps", f64::from(*apps) * n)
+            }
+        };
+        if n > MOST_OPERATIONS {
+            let message =
+                format!("there would be {n} reads and writes, and at most {MOST_OPERATIONS} are simulated");
+            return Err(places.error(&format!("workload.{key}"), message));
         }
+        Ok(())
+    }
+
+    /// Heartbeats go on as long as the writes do: there must not be too many of them.
+    fn check_heartbeats(&self, cluster: &Cluster, places: &Places) -> Result<(), ScenarioError> {
+        let Self::Writes(Writes { heartbeat: Span(heartbeat_ns), writes, backlog, .. }) = self else {
+            return Ok(());
+        };
+        let latencies_ns = (0..cluster.names.len() as u32).map(|server| cluster.server(server).latency_ns);
+        let latency_ns = f64::from(*writes) * latencies_ns.max().unwrap_or(0) as f64;
+        let backlog = backlog.as_ref().map_or(0.0, |backlog| {
+            backlog.mean.0 as f64 * (1.0 + backlog.times) + 6.0 * backlog.deviation.0 as f64
+        });
+        let most_ns = self.horizon_ns(cluster) as f64 + latency_ns + backlog / cluster.least_rate();
+        // Rates that cannot be are told later.
+        let is_long = most_ns.is_finite() && most_ns / *heartbeat_ns as f64 > MOST_HEARTBEATS;
+        if *heartbeat_ns > 0 && is_long {
+            let message = "there might be more than 100 million heartbeats; let servers report less often";
+            return Err(places.error("workload.heartbeat", message));
+        }
+        Ok(())
     }
 
     /// The policies that are compared unless some are named.
@@ -214,7 +270,10 @@ impl TasksWork {
         places: &Places,
         load: &dyn Load,
     ) -> Result<(), ScenarioError> {
-        let Some((file, processes)) = &self.files else { return drawn_cluster(cluster, places) };
+        let Some((file, processes)) = &self.files else {
+            drawn_cluster(cluster, places)?;
+            return self.settle_processes(cluster, places);
+        };
         let drawn = ["processes", "tasks_per_process", "tasks", "inputs", "copies"];
         let drawn = drawn.map(|key| format!("workload.{key}"));
         let counts = ["servers.count", "clients.count", "clients.on"].map(str::to_owned);
@@ -229,6 +288,17 @@ impl TasksWork {
         cluster.names = names;
         cluster.n_clients = work.n_processes() as u32;
         self.loaded = Some(Arc::new(work));
+        Ok(())
+    }
+
+    /// Processes of their own are the clients.
+    fn settle_processes(&self, cluster: &mut Cluster, places: &Places) -> Result<(), ScenarioError> {
+        let Some(processes) = self.tasks.processes else { return Ok(()) };
+        if places.has("clients.count") {
+            let message = "processes are the clients; leave out workload.processes or clients.count";
+            return Err(places.error("workload.processes", message));
+        }
+        cluster.n_clients = processes;
         Ok(())
     }
 
