@@ -13,66 +13,27 @@ use super::{InputError, skip_bom};
 pub(super) const MAX_RECORD_BYTES: u64 = 64 << 20;
 const CHUNK: usize = 1 << 16;
 
-/// A table under way: one record at a time.
-pub(super) struct Table<R> {
+/// Records under way, one at a time, whatever their fields mean.
+pub(super) struct Records<R> {
     file: String,
     reader: csv::Reader<Lines<R>>,
     record: ByteRecord,
-    header: ByteRecord,
     tally: Rc<Tally>,
-    columns: Vec<Option<usize>>,
-    names: Vec<&'static str>,
 }
 
-impl<R: BufRead> Table<R> {
-    /// Reads the header. The `required` columns must be there, the `optional` ones may.
-    pub(super) fn open(
-        mut reader: R,
-        file: &str,
-        required: &[&'static str],
-        optional: &[&'static str],
-    ) -> Result<Self, InputError> {
+impl<R: BufRead> Records<R> {
+    pub(super) fn open(mut reader: R, file: &str, delimiter: u8) -> Result<Self, InputError> {
         skip_bom(&mut reader).map_err(|e| InputError::new(file, None, format!("cannot read it: {e}")))?;
         let tally = Rc::new(Tally::default());
         let lines = Lines { inner: reader, tally: Rc::clone(&tally), last: b'\n' };
-        let reader = csv::ReaderBuilder::new().has_headers(false).buffer_capacity(CHUNK).from_reader(lines);
-        let names: Vec<&'static str> = required.iter().chain(optional).copied().collect();
-        let columns = vec![None; names.len()];
-        let mut table = Self {
+        let mut builder = csv::ReaderBuilder::new();
+        builder.has_headers(false).buffer_capacity(CHUNK).delimiter(delimiter);
+        Ok(Self {
             file: file.to_owned(),
-            reader,
+            reader: builder.from_reader(lines),
             record: ByteRecord::new(),
-            header: ByteRecord::new(),
             tally,
-            columns,
-            names,
-        };
-        table.read_header(required)?;
-        Ok(table)
-    }
-
-    fn read_header(&mut self, required: &[&str]) -> Result<(), InputError> {
-        let header = self.names.join(",");
-        if !self.next()? {
-            let message = format!("the file is empty; it must begin with a header, such as {header}");
-            return Err(InputError::new(&self.file, None, message));
-        }
-        for k in 0..self.record.len() {
-            let name = shown(&String::from_utf8_lossy(&self.record[k]));
-            let Some(column) = self.names.iter().position(|known| *known == name) else {
-                return Err(self.error(format!("unknown column `{name}`; the header may have {header}")));
-            };
-            if self.columns[column].replace(k).is_some() {
-                return Err(self.error(format!("column `{name}` is there twice; keep one of them")));
-            }
-        }
-        self.header = self.record.clone();
-        match required.iter().zip(&self.columns).find(|(_, column)| column.is_none()) {
-            Some((name, _)) => {
-                Err(self.error(format!("column `{name}` is missing; the header may have {header}")))
-            }
-            None => Ok(()),
-        }
+        })
     }
 
     /// Goes to the next record; false at the end.
@@ -82,7 +43,7 @@ impl<R: BufRead> Table<R> {
             let message = match error.kind() {
                 ErrorKind::UnequalLengths { expected_len, len, .. } => {
                     format!(
-                        "the row has {len} fields and the header {expected_len}; give each column a field"
+                        "the row has {len} fields and the first row {expected_len}; give each column a field"
                     )
                 }
                 ErrorKind::Io(e) => format!("cannot read on: {e}"),
@@ -93,7 +54,78 @@ impl<R: BufRead> Table<R> {
         if !more && self.tally.quotes.get() % 2 == 1 {
             return Err(self.error("a quote in this file is not closed, or stands alone"));
         }
-        if more && self.record.as_slice() == self.header.as_slice() {
+        Ok(more)
+    }
+
+    /// How many fields the current record has.
+    pub(super) fn len(&self) -> usize {
+        self.record.len()
+    }
+
+    /// A field of the current record, which has so many; `name` is for messages.
+    pub(super) fn field(&self, k: usize, name: &str) -> Result<&str, InputError> {
+        std::str::from_utf8(&self.record[k]).map_err(|_| self.error(format!("the {name} is not valid UTF-8")))
+    }
+
+    /// An error about the current record.
+    pub(super) fn error(&self, message: impl std::fmt::Display) -> InputError {
+        // Every record ends with a line feed, and the reader stands behind it.
+        InputError::new(&self.file, self.reader.position().line().saturating_sub(1).max(1), message)
+    }
+}
+
+/// A table under way: one record at a time.
+pub(super) struct Table<R> {
+    records: Records<R>,
+    header: ByteRecord,
+    columns: Vec<Option<usize>>,
+    names: Vec<&'static str>,
+}
+
+impl<R: BufRead> Table<R> {
+    /// Reads the header. The `required` columns must be there, the `optional` ones may.
+    pub(super) fn open(
+        reader: R,
+        file: &str,
+        required: &[&'static str],
+        optional: &[&'static str],
+    ) -> Result<Self, InputError> {
+        let names: Vec<&'static str> = required.iter().chain(optional).copied().collect();
+        let columns = vec![None; names.len()];
+        let records = Records::open(reader, file, b',')?;
+        let mut table = Self { records, header: ByteRecord::new(), columns, names };
+        table.read_header(required)?;
+        Ok(table)
+    }
+
+    fn read_header(&mut self, required: &[&str]) -> Result<(), InputError> {
+        let header = self.names.join(",");
+        if !self.next()? {
+            let message = format!("the file is empty; it must begin with a header, such as {header}");
+            return Err(InputError::new(&self.records.file, None, message));
+        }
+        for k in 0..self.records.len() {
+            let name = shown(&String::from_utf8_lossy(&self.records.record[k]));
+            let Some(column) = self.names.iter().position(|known| *known == name) else {
+                return Err(self.error(format!("unknown column `{name}`; the header may have {header}")));
+            };
+            if self.columns[column].replace(k).is_some() {
+                return Err(self.error(format!("column `{name}` is there twice; keep one of them")));
+            }
+        }
+        self.header = self.records.record.clone();
+        match required.iter().zip(&self.columns).find(|(_, column)| column.is_none()) {
+            Some((name, _)) => {
+                Err(self.error(format!("column `{name}` is missing; the header may have {header}")))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Goes to the next record; false at the end.
+    pub(super) fn next(&mut self) -> Result<bool, InputError> {
+        let more = self.records.next()?;
+        if more && self.records.record.as_slice() == self.header.as_slice() {
             return Err(self.error("the header is there twice; keep the first"));
         }
         Ok(more)
@@ -102,9 +134,7 @@ impl<R: BufRead> Table<R> {
     /// The field of the column with that index in the list given to [`Self::open`], if the table has it.
     pub(super) fn field(&self, column: usize) -> Result<Option<&str>, InputError> {
         let Some(k) = self.columns[column] else { return Ok(None) };
-        std::str::from_utf8(&self.record[k])
-            .map(Some)
-            .map_err(|_| self.error(format!("the {} is not valid UTF-8", self.names[column])))
+        self.records.field(k, self.names[column]).map(Some)
     }
 
     /// The field of a column that must be there.
@@ -114,8 +144,7 @@ impl<R: BufRead> Table<R> {
 
     /// An error about the current record.
     pub(super) fn error(&self, message: impl std::fmt::Display) -> InputError {
-        // Every record ends with a line feed, and the reader stands behind it.
-        InputError::new(&self.file, self.reader.position().line().saturating_sub(1).max(1), message)
+        self.records.error(message)
     }
 }
 

@@ -32,7 +32,7 @@ fn wrong_csv() {
         (b"client,bytes,replicas\nc,1,s|t|s\n", &["batch:2", "`s` is named twice"]),
         (b"client,bytes,replicas\n,1,s\n", &["batch:2", "name `` of a client is empty"]),
         (b"client,bytes,replicas\nc,1,\xFF\n", &["batch:2", "UTF-8"]),
-        (b"client,bytes,replicas\nc,1\n", &["batch:2", "2 fields", "header 3"]),
+        (b"client,bytes,replicas\nc,1\n", &["batch:2", "2 fields", "first row 3"]),
         (b"client,replicas,arrival\nc,s,soon\n", &["batch:2", "arrival `soon`"]),
         (b"\x00\x01\x02", &["unknown column `\\0\\u{1}"]),
         (b"client,bytes,replicas\nc0,1,\"s0\nc1,1,s1\nc2,1,s0\n", &["quote"]),
