@@ -43,7 +43,7 @@ pub enum Command {
     Plan(PlanArgs),
     /// Verify a plan, and the proof in its summary, from scratch
     Check(CheckArgs),
-    /// How good is a plan or a policy: its length divided by what is provably possible
+    /// How good is a plan, a policy, or what most do today: its length divided by what is provably possible
     Score(ScoreArgs),
     /// What limits a batch, and what would help: copies, a faster server
     Explain(ExplainArgs),
@@ -123,7 +123,7 @@ fn listed(is_listed: fn(&Policy) -> bool) -> String {
 
 fn policy_help() -> String {
     format!(
-        "How replicas are chosen [default: optimal]\n{}\n\nThese choose and order at once:\n{}\n\nThe name of an order \
+        "How replicas are chosen [default of plan: optimal]\n{}\n\nThese choose and order at once:\n{}\n\nThe name of an order \
          means the optimal choice in that order.\n",
         listed(|policy| matches!(policy.kind, Kind::Select(_))),
         listed(|policy| matches!(policy.kind, Kind::Plan(_)))
@@ -147,9 +147,9 @@ pub enum TiesName {
 /// Which plan.
 #[derive(Debug, Args)]
 pub struct PolicyArgs {
-    #[arg(long, value_name = "NAME", default_value = "optimal", hide_default_value = true, help = policy_help())]
+    #[arg(long, value_name = "NAME", help = policy_help())]
     #[allow(missing_docs)]
-    pub policy: String,
+    pub policy: Option<String>,
     #[arg(long, value_name = "NAME", help = order_help())]
     #[allow(missing_docs)]
     pub order: Option<String>,
@@ -251,15 +251,18 @@ pub struct CheckArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  evenkeel score batch.csv --policy first     how far from the optimum is today's default
+  evenkeel score batch.csv                    how far from the optimum are today's defaults
+  evenkeel score batch.csv --policy first     the same of one policy
   evenkeel score batch.csv plan.csv           the same of a given plan
 
-1.0 is perfect: nothing can be shorter. 2.0 means that half of the time is lost.")]
+1.0 is perfect: nothing can be shorter. 2.0 means that half of the time is lost. Without a plan or a policy, first, random \
+and nearest are scored, which is what most systems do today, and optimal beside them. nearest goes by the hosts in the \
+servers and clients files; where they do not tell, each client prefers some servers by hash.")]
 pub struct ScoreArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub input: BatchArgs,
-    /// The plan to score; without it, the plan that --policy makes
+    /// The plan to score; without it, the plan that --policy makes, or those of the usual policies
     #[arg(conflicts_with = "policy")]
     pub plan: Option<PathBuf>,
     #[command(flatten)]

@@ -27,6 +27,11 @@ pub(crate) fn tell(text: &str, outputs: &[Option<&Path>]) -> io::Result<()> {
     }
 }
 
+/// Tells of something that may not be what was meant, on standard error.
+pub(crate) fn warn(text: &str) -> io::Result<()> {
+    writeln!(io::stderr(), "note: {text}")
+}
+
 /// Where a command will write to.
 pub(crate) enum Target {
     /// Standard output.

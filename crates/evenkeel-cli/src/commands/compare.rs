@@ -11,7 +11,7 @@ use evenkeel::select::{Goal, optimal};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{Chosen, Outcome, Task, ask, in_words, of_time, ratio, verified};
+use super::{Chosen, Outcome, Task, ask, in_words, of_time, ratio, remark_on_hosts, verified};
 use crate::cli::CompareArgs;
 use crate::formats::{self, Bottleneck, Figure, Input};
 use crate::html::{self, Area, Bar};
@@ -34,6 +34,9 @@ struct Comparison {
     /// Policies that would exchange too many messages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<&'static str>,
+    /// What to say of policies that look for the nearest copy.
+    #[serde(skip)]
+    on_hosts: Option<String>,
 }
 
 /// One policy's plan in figures.
@@ -71,6 +74,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
         (names, left_out) =
             names.into_iter().partition(|name| policy::find(name).is_some_and(|p| p.room != "bid"));
     }
+    let on_hosts = remark_on_hosts(&names, batch, cluster, ask(Goal::Length, &args.tuning).ties);
     let bar = progress_bar(names.len() as u64);
     let mut policies = Vec::with_capacity(names.len());
     for name in names {
@@ -92,6 +96,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
         bottleneck: Bottleneck::new(batch, cluster, &bound.proof, forced),
         policies,
         left_out,
+        on_hosts,
     };
     if let Some(out) = out {
         let page = comparison.page(cluster);
@@ -225,16 +230,21 @@ impl Comparison {
         text
     }
 
-    /// What was left out, if anything was.
+    /// What was left out, and what is not known.
     fn remark(&self) -> String {
-        match self.left_out.is_empty() {
-            true => String::new(),
-            false => format!(
+        let mut text = String::new();
+        if !self.left_out.is_empty() {
+            let _ = writeln!(
+                text,
                 "Left out, since so many clients would exchange very many messages: {}. Name them with --policy to have them \
-                 all the same.\n\n",
+                 all the same.",
                 self.left_out.join(", ")
-            ),
+            );
         }
+        if let Some(remark) = &self.on_hosts {
+            let _ = writeln!(text, "{remark}");
+        }
+        if text.is_empty() { text } else { text + "\n" }
     }
 
     fn page(&self, cluster: &Cluster) -> String {

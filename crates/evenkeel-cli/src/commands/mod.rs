@@ -20,11 +20,12 @@ use evenkeel::check::{Forced, Subject};
 use evenkeel::draw::Ties;
 use evenkeel::model::{Batch, Choice, Cluster, Fixed, Part, Ratio, Schedule, Speed, Transfer};
 use evenkeel::policy::{self, Ask, Kind, OrderFn, Ordered, PlanFn, Policy, SelectFn};
-use evenkeel::select::{Goal, optimal, whole};
+use evenkeel::select::{Goal, nearest, optimal, whole};
 
 use crate::cli::{Cli, Command, Objective, PolicyArgs, TiesName, TuningArgs};
-use crate::formats::{Bottleneck, Figure};
-use crate::text::{counted, figure, some_of};
+use crate::formats::{Bottleneck, Figure, Input};
+use crate::output::warn;
+use crate::text::{count, counted, figure, some_of};
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,21 +91,21 @@ struct Chosen {
 
 impl Task {
     fn new(args: &PolicyArgs) -> Result<Self> {
+        Self::of(args.policy.as_deref().unwrap_or("optimal"), args)
+    }
+
+    /// The policy of that name, and all else as the arguments say.
+    fn of(policy: &str, args: &PolicyArgs) -> Result<Self> {
         let goal = match args.objective {
             Objective::Mean => Goal::Mean,
             Objective::Max if args.no_order => Goal::MaxLoad,
             Objective::Max => Goal::Length,
         };
-        let mut task = Self::named(&args.policy, args.order.as_deref(), ask(goal, &args.tuning))?;
+        let mut task = Self::named(policy, args.order.as_deref(), ask(goal, &args.tuning))?;
         task.whole = args.whole;
         if args.no_order {
-            if args.policy != "colour"
-                && policy::find(&args.policy).is_some_and(|p| matches!(p.kind, Kind::Order(_)))
-            {
-                bail!(
-                    "policy {} is an order; leave out --no-order, or name a policy that chooses",
-                    args.policy
-                );
+            if policy != "colour" && policy::find(policy).is_some_and(|p| matches!(p.kind, Kind::Order(_))) {
+                bail!("policy {policy} is an order; leave out --no-order, or name a policy that chooses");
             }
             task.order = Order::None;
         }
@@ -240,6 +241,29 @@ fn of_load(cluster: &Cluster, load: Figure) -> String {
 
 fn is_in_slots(cluster: &Cluster) -> bool {
     cluster.common_speed() == Some(Speed::ONE)
+}
+
+/// What to say of policies that look for the nearest copy where it is not known which that is.
+fn remark_on_hosts(names: &[&str], batch: &Batch, cluster: &Cluster, ties: Ties) -> Option<String> {
+    let name = names.iter().find(|name| matches!(**name, "nearest" | "opass-tenant"))?;
+    let how = if ties == Ties::LowestId { "by the lowest id" } else { "by hash" };
+    let (n, of) = (nearest::n_without_distance(batch, cluster), batch.n_requests());
+    let what = match n {
+        0 => return None,
+        _ if n == of => "No hosts are known".to_owned(),
+        _ => format!("For {} of {} no distance is known", count(n as u64), counted(of as u64, "request")),
+    };
+    Some(format!(
+        "{what}, so {name} takes a copy {how}; a column host in --servers and --clients tells them."
+    ))
+}
+
+/// Says so on standard error, of a policy that was asked for by name.
+fn warn_of_hosts(task: &Task, Input { batch, cluster }: &Input) -> Result<()> {
+    if let Some(remark) = remark_on_hosts(&[task.policy.name], batch, cluster, task.ask.ties) {
+        warn(&remark)?;
+    }
+    Ok(())
 }
 
 /// How many times the bound something took, as printed: a plan that was checked is not better than what is proved, nor worse

@@ -8,7 +8,7 @@ use evenkeel::draw::Ties;
 use evenkeel::model::{Cluster, Ratio, Transfer};
 use evenkeel::policy::Ask;
 
-use super::{Chosen, Outcome, Task, in_words, of_load, of_time, verified};
+use super::{Chosen, Outcome, Task, in_words, of_load, of_time, verified, warn_of_hosts};
 use crate::cli::PlanArgs;
 use crate::formats::{self, Bottleneck, Figure, Input, Seconds, Summary};
 use crate::output::{Target, tell};
@@ -24,6 +24,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     let input = formats::read_input(&args.input)?;
     let Input { batch, cluster } = &input;
     seconds.read = start.elapsed().as_secs_f64();
+    warn_of_hosts(&task, &input)?;
 
     let start = Instant::now();
     let Chosen { choice, bound, own_order } = task.choose(batch, cluster);

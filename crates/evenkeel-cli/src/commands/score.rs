@@ -1,17 +1,24 @@
-//! `evenkeel score`: how good is a plan or a policy.
+//! `evenkeel score`: how good is a plan, a policy, or what most systems do today.
 
+use std::fmt::Write as _;
 use std::path::Path;
 
 use anyhow::{Result, bail};
-use evenkeel::check;
+use evenkeel::bound::Bound;
+use evenkeel::check::{self, Fault, Measures};
+use evenkeel::model::{Ratio, Transfer};
+use evenkeel::select::nearest;
 use serde::Serialize;
 
 use super::check::invalid_as_json;
-use super::{Outcome, Task, in_words, ratio, verified};
+use super::{Outcome, Task, in_words, of_load, of_time, ratio, remark_on_hosts, verified, warn_of_hosts};
 use crate::cli::ScoreArgs;
 use crate::formats::{self, Bottleneck, Figure, Input, Source};
 use crate::output::print;
-use crate::text::{figure, pairs};
+use crate::text::{figure, pairs, short, table};
+
+/// What most systems do today.
+const USUAL: [&str; 3] = ["first", "random", "nearest"];
 
 /// The score, for machines.
 #[derive(Serialize)]
@@ -25,61 +32,184 @@ struct Object {
     bottleneck: Bottleneck,
 }
 
+/// The scores of several policies, for machines: first that of `optimal`.
+#[derive(Serialize)]
+struct Scores {
+    #[serde(flatten)]
+    optimal: Object,
+    policies: Vec<Row>,
+    /// Requests of which no copy is known to be nearer than another.
+    without_distance: usize,
+}
+
+#[derive(Serialize)]
+struct Row {
+    policy: &'static str,
+    length: Option<Figure>,
+    max_load: Figure,
+    score: f64,
+}
+
 pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
     let task = Task::new(&args.policy)?;
     let stdin = Path::new("-");
     if args.plan.as_deref() == Some(stdin) && args.input.paths().contains(&stdin) {
         bail!("standard input can only be read once; name a file for the batch or the plan");
     }
-    let Input { batch, cluster } = &formats::read_input(&args.input)?;
-    let ordered = task.order_name().is_some();
-    let (rows, bound) = if let Some(plan) = &args.plan {
-        let source = Source::open(plan)?;
-        (formats::read_plan(source.reader, &source.name, batch)?, None)
-    } else {
-        let chosen = task.choose(batch, cluster);
-        (task.order(batch, cluster, &chosen.choice, chosen.own_order).schedule.transfers, chosen.bound)
-    };
-    let checked = check::plan(batch, cluster, &rows, ordered).and_then(|measures| {
-        if task.whole {
-            check::unsplit(batch, &rows)?;
+    let input = &formats::read_input(&args.input)?;
+    match (&args.plan, &args.policy.policy) {
+        (Some(plan), _) => {
+            let source = Source::open(plan)?;
+            let rows = formats::read_plan(source.reader, &source.name, &input.batch)?;
+            of_one(args, input, &task, &rows, None)
         }
-        Ok(measures)
-    });
-    let measures = match checked {
-        Ok(measures) => measures,
-        Err(fault) => {
-            let fault = fault.to_string();
-            let json = args.json.then(|| invalid_as_json(&fault).to_string());
-            print(&(json.unwrap_or_else(|| format!("invalid: {fault}")) + "\n"))?;
-            return Ok(Outcome::Failed);
+        (None, Some(_)) => {
+            warn_of_hosts(&task, input)?;
+            let (rows, bound) = planned(&task, input);
+            of_one(args, input, &task, &rows, bound)
         }
-    };
+        (None, None) => of_the_usual(args, input, &task),
+    }
+}
+
+/// The plan that a task makes, and the bound if it knows one.
+fn planned(task: &Task, Input { batch, cluster }: &Input) -> (Vec<Transfer>, Option<Bound>) {
+    let chosen = task.choose(batch, cluster);
+    let ordered = task.order(batch, cluster, &chosen.choice, chosen.own_order);
+    (ordered.schedule.transfers, chosen.bound)
+}
+
+/// A plan in figures, if it is valid.
+fn measured(task: &Task, Input { batch, cluster }: &Input, rows: &[Transfer]) -> Result<Measures, Fault> {
+    let measures = check::plan(batch, cluster, rows, task.order_name().is_some())?;
+    if task.whole {
+        check::unsplit(batch, rows)?;
+    }
+    Ok(measures)
+}
+
+/// What counts of a plan: its length, or without an order when its last server is done.
+fn achieved(task: &Task, measures: &Measures) -> Ratio {
+    if task.order_name().is_some() { measures.length } else { measures.max_load }
+}
+
+/// The bound on what tasks like this one achieve, and what forces it.
+fn proved(
+    task: &Task,
+    Input { batch, cluster }: &Input,
+    bound: Option<Bound>,
+) -> Result<(Bound, Bottleneck)> {
     let mut bound = task.bound(batch, cluster, bound);
     let forced = verified(batch, cluster, &mut bound, task.subject())?;
     let bottleneck = Bottleneck::new(batch, cluster, &bound.proof, forced);
-    let achieved = if ordered { measures.length } else { measures.max_load };
-    let score = ratio(achieved, bound.value);
+    Ok((bound, bottleneck))
+}
+
+fn invalid(args: &ScoreArgs, fault: &Fault) -> Result<Outcome> {
+    let fault = fault.to_string();
+    let json = args.json.then(|| invalid_as_json(&fault).to_string());
+    print(&(json.unwrap_or_else(|| format!("invalid: {fault}")) + "\n"))?;
+    Ok(Outcome::Failed)
+}
+
+fn object(
+    task: &Task,
+    policy: Option<&'static str>,
+    measures: &Measures,
+    bound: &Bound,
+    bottleneck: Bottleneck,
+) -> Object {
+    Object {
+        format: 1,
+        policy,
+        length: task.order_name().map(|_| measures.length.into()),
+        max_load: measures.max_load.into(),
+        lower_bound: bound.value.into(),
+        score: ratio(achieved(task, measures), bound.value),
+        bottleneck,
+    }
+}
+
+/// The score of one plan.
+fn of_one(
+    args: &ScoreArgs,
+    input: &Input,
+    task: &Task,
+    rows: &[Transfer],
+    bound: Option<Bound>,
+) -> Result<Outcome> {
+    let measures = match measured(task, input, rows) {
+        Ok(measures) => measures,
+        Err(fault) => return invalid(args, &fault),
+    };
+    let (bound, bottleneck) = proved(task, input, bound)?;
+    let achieved = achieved(task, &measures);
     if args.json {
-        let object = Object {
-            format: 1,
-            policy: args.plan.is_none().then_some(task.policy.name),
-            length: ordered.then(|| measures.length.into()),
-            max_load: measures.max_load.into(),
-            lower_bound: bound.value.into(),
-            score,
-            bottleneck,
-        };
+        let policy = args.plan.is_none().then_some(task.policy.name);
+        let object = object(task, policy, &measures, &bound, bottleneck);
         print(&(serde_json::to_string(&object)? + "\n"))?;
         return Ok(Outcome::Done);
     }
-    let what = if ordered { "length" } else { "max load" };
+    let score = ratio(achieved, bound.value);
+    let what = if task.order_name().is_some() { "length" } else { "max load" };
     let rows = [
         ("score", format!("{score:.4}")),
         (what, figure(achieved.rounded())),
         ("lower bound", figure(bound.value.rounded())),
-        ("because", in_words(&bottleneck, batch.n_servers() as u64)),
+        ("because", in_words(&bottleneck, input.batch.n_servers() as u64)),
     ];
     print(&pairs(&rows))?;
+    Ok(Outcome::Done)
+}
+
+/// The scores of what most systems do, side by side.
+fn of_the_usual(args: &ScoreArgs, input: &Input, task: &Task) -> Result<Outcome> {
+    let Input { batch, cluster } = input;
+    let (rows, known) = planned(task, input);
+    let optimal = match measured(task, input, &rows) {
+        Ok(measures) => measures,
+        Err(fault) => return invalid(args, &fault),
+    };
+    let (bound, bottleneck) = proved(task, input, known)?;
+    let row = |policy: &'static str, measures: &Measures| Row {
+        policy,
+        length: task.order_name().map(|_| measures.length.into()),
+        max_load: measures.max_load.into(),
+        score: ratio(achieved(task, measures), bound.value),
+    };
+    let mut policies = Vec::new();
+    for name in USUAL {
+        let task = Task::of(name, &args.policy)?;
+        match measured(&task, input, &planned(&task, input).0) {
+            Ok(measures) => policies.push(row(name, &measures)),
+            Err(fault) => return invalid(args, &fault),
+        }
+    }
+    policies.push(row(task.policy.name, &optimal));
+    if args.json {
+        let scores = Scores {
+            optimal: object(task, Some(task.policy.name), &optimal, &bound, bottleneck),
+            policies,
+            without_distance: nearest::n_without_distance(batch, cluster),
+        };
+        print(&(serde_json::to_string(&scores)? + "\n"))?;
+        return Ok(Outcome::Done);
+    }
+    let value = bound.value.into();
+    let (what, least) = match task.order_name().is_some() {
+        true => ("length", format!("No plan ends before {}", of_time(cluster, value))),
+        false => ("max load", format!("No choice has a smaller load than {}", of_load(cluster, value))),
+    };
+    let mut text = format!("{least}: {}.\n\n", in_words(&bottleneck, batch.n_servers() as u64));
+    let mut rows = vec![["policy", "score", what].map(str::to_owned).to_vec()];
+    rows.extend(policies.iter().map(|row| {
+        let achieved = row.length.unwrap_or(row.max_load);
+        vec![row.policy.to_owned(), format!("{:.4}", row.score), short(achieved.0)]
+    }));
+    text.push_str(&table(&rows));
+    if let Some(remark) = remark_on_hosts(&USUAL, batch, cluster, task.ask.ties) {
+        let _ = writeln!(text, "\n{remark}");
+    }
+    print(&text)?;
     Ok(Outcome::Done)
 }

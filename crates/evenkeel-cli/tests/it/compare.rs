@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::{evenkeel, folder_with, json, plan_and_check, printed, stderr};
+use super::{evenkeel, folder_with, json, plan_and_check, printed, stderr, stdout};
 
 fn words(line: &str) -> Vec<&str> {
     line.split(' ').collect()
@@ -123,6 +123,46 @@ fn the_nearest_copy_is_found_by_hosts() {
         "plan batch.csv --policy nearest --servers servers.csv --clients clients.csv --no-order --out -";
     let plan = printed(&words(args), folder.path());
     assert_eq!(plan, "request,client,server,start,blocks\n0,c0,s2,0,1\n1,c1,s1,0,1\n2,c2,s1,0,1\n");
+}
+
+/// Where hosts are not known, whoever asks for `nearest` is told what it does instead, and nobody else is.
+#[test]
+fn nearest_without_hosts_says_what_it_does() {
+    let folder = folder_with(&[
+        ("batch.csv", "client,replicas\nc0,s0|s1|s2\nc1,s0|s1\nc2,s1|s2\n"),
+        ("servers.csv", "server,host\ns0,/r0/h0\ns1,/r1/h1\ns2,/r1/h2\n"),
+        ("clients.csv", "client,host\nc0,/r1/h2\nc1,/r1/h9\nc2,/r1/h1\n"),
+        ("half.csv", "client,host\nc0,/r1/h2\nc1,\nc2,\n"),
+    ]);
+    let (all, half) = ("No hosts are known", "For 2 of 3 requests no distance is known");
+    let cases = [
+        ("plan batch.csv --policy nearest", all),
+        ("plan batch.csv --policy opass-tenant", all),
+        ("plan batch.csv --policy nearest --servers servers.csv", all),
+        ("plan batch.csv --policy nearest --servers servers.csv --clients half.csv", half),
+        ("plan batch.csv --policy nearest --servers servers.csv --clients clients.csv", ""),
+        ("plan batch.csv", ""),
+        ("score batch.csv --policy nearest", all),
+        ("score batch.csv --policy nearest --servers servers.csv --clients half.csv", half),
+        ("score batch.csv --policy first", ""),
+        ("score batch.csv", all),
+        ("score batch.csv --servers servers.csv --clients clients.csv", ""),
+        ("compare batch.csv", all),
+        ("compare batch.csv --policy first,optimal", ""),
+        ("compare batch.csv --servers servers.csv --clients half.csv", half),
+    ];
+    for (args, expected) in cases {
+        let output = evenkeel(&words(args), folder.path());
+        assert_eq!(output.status.code(), Some(0), "{args}: {}", stderr(&output));
+        let said = stdout(&output) + &stderr(&output);
+        match expected {
+            "" => assert!(!said.contains("hash") && !said.contains("distance"), "{args}: {said}"),
+            _ => assert!(said.contains(expected) && said.contains("by hash"), "{args}: {said}"),
+        }
+        assert!(!args.starts_with("plan") || !stdout(&output).contains("hash"), "on standard error: {args}");
+    }
+    let lowest = evenkeel(&words("plan batch.csv --policy nearest --ties lowest"), folder.path());
+    assert!(stderr(&lowest).contains("by the lowest id"), "{}", stderr(&lowest));
 }
 
 /// `opass-tenant` takes the nearest copies while servers differ by at most `--imbalance` blocks, backlogs included, and

@@ -36,8 +36,15 @@ fn scores_agree_with_plans() {
         &["generate", "--law", "first-hot", "--servers", "20", "--requests", "2000", "--out", "batch"],
         at,
     );
-    let perfect = json(&["score", "batch", "--json"], at);
-    assert_eq!(perfect["score"], 1.0);
+    let usual = json(&["score", "batch", "--json"], at);
+    assert_eq!((&usual["score"], &usual["policy"]), (&1.0.into(), &"optimal".into()));
+    for row in usual["policies"].as_array().unwrap() {
+        let of_policy = json(&["score", "batch", "--policy", row["policy"].as_str().unwrap(), "--json"], at);
+        for field in ["policy", "score", "length", "max_load"] {
+            assert_eq!(row[field], of_policy[field]);
+        }
+        assert_eq!(usual["lower_bound"], of_policy["lower_bound"]);
+    }
     let first = json(&["score", "batch", "--policy", "first", "--json"], at);
     assert!(first["score"].as_f64().unwrap() > 1.5, "{first}");
     evenkeel(&["plan", "batch", "--policy", "first", "--out", "plan.csv"], at);

@@ -18,3 +18,12 @@ pub fn select(batch: &Batch, cluster: &Cluster, ties: Ties) -> Choice {
     });
     Choice::whole(servers.collect())
 }
+
+/// How many requests have no replica whose distance from their client is known: of these, any is taken by hash.
+pub fn n_without_distance(batch: &Batch, cluster: &Cluster) -> usize {
+    let is_unknown = |i: &usize| {
+        let set = batch.replicas().of(*i);
+        set.iter().all(|&server| cluster.distance(batch.client(*i), server).is_none())
+    };
+    (0..batch.n_requests()).filter(is_unknown).count()
+}
