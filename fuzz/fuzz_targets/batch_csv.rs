@@ -1,7 +1,7 @@
 //! The CSV batch: an error or a batch, never a panic.
 #![no_main]
-use evenkeel_cli::formats::{Declared, read_batch_csv};
+use evenkeel_cli::formats::{Declared, Reading, read_batch_csv};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let _ = read_batch_csv(bytes, "fuzz", 3, Declared::default());
+    let _ = read_batch_csv(bytes, &Reading { block: 3, ..Reading::of("fuzz") }, Declared::default());
 });

@@ -1,6 +1,7 @@
 //! The clients file.
 #![no_main]
+use evenkeel_cli::formats::{Reading, read_clients};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let _ = evenkeel_cli::formats::read_clients(bytes, "fuzz");
+    let _ = read_clients(bytes, &Reading::of("fuzz"));
 });

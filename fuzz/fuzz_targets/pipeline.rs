@@ -7,7 +7,7 @@ use evenkeel::model::{Client, Cluster, Server};
 use evenkeel::order::colour::order;
 use evenkeel::policy::{Ask, Kind, Ordered, POLICIES};
 use evenkeel::select::{Goal, optimal};
-use evenkeel_cli::formats::{Declared, Input, read_batch_csv, read_servers};
+use evenkeel_cli::formats::{Declared, Input, Reading, read_batch_csv, read_servers};
 
 fn read(bytes: &[u8]) -> Option<Input> {
     let text = std::str::from_utf8(bytes).ok()?;
@@ -16,10 +16,10 @@ fn read(bytes: &[u8]) -> Option<Input> {
         (limit, Some(servers), Some(batch)) => (limit.parse().ok(), Some(servers), batch),
         _ => (None, None, text),
     };
-    let servers = servers.map(|text| read_servers(text.as_bytes(), "servers", 1)).transpose().ok()?;
+    let servers = servers.map(|text| read_servers(text.as_bytes(), &Reading::of("servers"))).transpose().ok()?;
     let names = servers.as_ref().map(|servers| servers.names.clone());
     let declared = Declared { servers: names, ..Declared::default() };
-    let batch = read_batch_csv(batch.as_bytes(), "batch", 1, declared).ok()?;
+    let batch = read_batch_csv(batch.as_bytes(), &Reading::of("batch"), declared).ok()?;
     let servers = servers.map_or_else(|| vec![Server::default(); batch.n_servers()], |servers| servers.nodes);
     let clients = vec![Client::default(); batch.n_clients()];
     let cluster = Cluster::new(&batch, servers, clients, limit).ok()?;

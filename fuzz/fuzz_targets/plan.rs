@@ -4,15 +4,15 @@ use std::sync::LazyLock;
 
 use evenkeel::check;
 use evenkeel::model::{Batch, Cluster, Server, Speed};
-use evenkeel_cli::formats::{Declared, read_batch_csv, read_plan};
+use evenkeel_cli::formats::{Declared, Reading, read_batch_csv, read_plan};
 
 static BATCH: LazyLock<Batch> = LazyLock::new(|| {
     let csv = "client,bytes,replicas\nc0,1,s0|s1\nc1,3,s1\nc0,0,s0\n";
-    read_batch_csv(csv.as_bytes(), "batch", 1, Declared::default()).expect("a valid batch")
+    read_batch_csv(csv.as_bytes(), &Reading::of("batch"), Declared::default()).expect("a valid batch")
 });
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let Ok(rows) = read_plan(bytes, "fuzz", &BATCH) else { return };
+    let Ok(rows) = read_plan(bytes, &Reading::of("fuzz"), &BATCH) else { return };
     let equal = Cluster::equal(&BATCH);
     let slow = Speed::from_millionths(333_333).expect("a valid speed");
     let servers = vec![Server::default(), Server { speed: slow, slots: 2, backlog: 3 }];

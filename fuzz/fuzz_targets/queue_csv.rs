@@ -2,9 +2,10 @@
 #![no_main]
 use evenkeel::policy::queues;
 use evenkeel::queue::Options;
+use evenkeel_cli::formats::{Reading, read_queue};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    if let Ok(input) = evenkeel_cli::formats::read_queue(bytes, "fuzz") {
+    if let Ok(input) = read_queue(bytes, &Reading::of("fuzz")) {
         for (_, policy) in queues() {
             let options = Options::default();
             let orders = (policy.order)(&input.collective, &options);

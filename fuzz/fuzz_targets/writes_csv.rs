@@ -4,9 +4,10 @@ use evenkeel::draw::Seeded;
 use evenkeel::observe::{Forget, HeatMap, ServerLog, Unit};
 use evenkeel::place::{Options, Placer, Servers};
 use evenkeel::policy::placing;
+use evenkeel_cli::formats::{Reading, read_writes};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    if let Ok(input) = evenkeel_cli::formats::read_writes(bytes, "fuzz", 5) {
+    if let Ok(input) = read_writes(bytes, &Reading::of("fuzz"), 5) {
         for (_, policy) in placing() {
             let log = ServerLog::new([9, 0, 3, 3, 1], Unit::default(), Forget::default());
             let servers = Servers { log, heat: HeatMap::unknown(5, true) };

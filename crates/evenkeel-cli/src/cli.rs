@@ -7,6 +7,8 @@ use evenkeel::place::MAX_LEVELS;
 use evenkeel::policy::{self, Kind, Policy};
 use evenkeel::select::opass_tenant::IMBALANCE_BLOCKS;
 
+use crate::formats::Reading;
+
 /// Plan parallel I/O over replicated storage: which replica serves each request, and when, so that the job ends
 /// as early as can be proved possible.
 #[derive(Debug, Parser)]
@@ -77,6 +79,14 @@ pub enum Command {
     },
 }
 
+/// Columns that are not to be read.
+#[derive(Clone, Debug, Default, Args)]
+pub struct ColumnArgs {
+    /// Pass over these columns of the files that are read, with commas between them
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub ignore_columns: Vec<String>,
+}
+
 /// Where the batch comes from.
 #[derive(Debug, Args)]
 pub struct BatchArgs {
@@ -94,6 +104,9 @@ pub struct BatchArgs {
     /// At most so many transfers at once in all; not with backlogs or different speeds
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_concurrent: Option<u64>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub columns: ColumnArgs,
 }
 
 impl BatchArgs {
@@ -101,6 +114,11 @@ impl BatchArgs {
     pub(crate) fn paths(&self) -> Vec<&Path> {
         let optional = [self.servers.as_deref(), self.clients.as_deref()];
         optional.into_iter().flatten().chain([self.batch.as_path()]).collect()
+    }
+
+    /// How the file of that name is read.
+    pub(crate) fn reading<'a>(&'a self, file: &'a str) -> Reading<'a> {
+        Reading { block: self.block, ..Reading::of(file).ignoring(&self.columns) }
     }
 }
 
@@ -369,6 +387,9 @@ pub struct CollectiveArgs {
     /// hio looks at shuffles only if they take more than this share of the reads of a server [default: 0.2]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub threshold: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub columns: ColumnArgs,
     /// Where to write the order; `-` is standard output
     #[arg(long, value_name = "ORDER.csv")]
     pub out: Option<PathBuf>,
@@ -433,6 +454,9 @@ pub struct PlaceArgs {
     /// Seed of whatever is drawn
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub columns: ColumnArgs,
     /// Where to write the places; `-` is standard output
     #[arg(long, value_name = "PLACES.csv")]
     pub out: Option<PathBuf>,
@@ -524,6 +548,9 @@ pub struct SimulateArgs {
     /// What takes longer than this is asked for first, or needs --yes
     #[arg(long, value_name = "SPAN", default_value = "10min")]
     pub ask_after: String,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub columns: ColumnArgs,
     /// Where to write a page with charts; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
@@ -572,6 +599,9 @@ pub struct AssignArgs {
     #[arg(long, value_name = "NAME", help = assign_policy_help())]
     #[allow(missing_docs)]
     pub policy: Option<String>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub columns: ColumnArgs,
     /// Where to write the assignment; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,

@@ -11,7 +11,7 @@ use serde::Serialize;
 
 use super::{Outcome, unknown};
 use crate::cli::AssignArgs;
-use crate::formats::{self, InputError, Source, WorkInput};
+use crate::formats::{self, InputError, Reading, Source, WorkInput};
 use crate::html::{self, Bar};
 use crate::output::{Target, tell};
 use crate::text::{count, counted, pairs};
@@ -46,7 +46,10 @@ pub(super) fn run(args: &AssignArgs) -> Result<Outcome> {
     let target = |path: &Option<_>| path.as_deref().map(|path| Target::new(path, &inputs)).transpose();
     let (out, page) = (target(&args.out)?, target(&args.html)?);
     let (tasks, processes) = (Source::open(&args.tasks)?, Source::open(&args.processes)?);
-    let input = formats::read_work((tasks.reader, &tasks.name), (processes.reader, &processes.name))?;
+    let input = formats::read_work(
+        (tasks.reader, &Reading::of(&tasks.name).ignoring(&args.columns)),
+        (processes.reader, &Reading::of(&processes.name).ignoring(&args.columns)),
+    )?;
     let (policy, assign) = asked.map_or_else(|| usual(&input), Ok)?;
     let found = assign(&input.work).map_err(|Unfit::SeveralInputs(task)| {
         let task = shown(input.tasks.name(task));

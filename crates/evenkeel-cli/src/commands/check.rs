@@ -44,7 +44,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
     }
     let Input { batch, cluster } = &input;
     let source = Source::open(&args.plan)?;
-    let rows = formats::read_plan(source.reader, &source.name, batch)?;
+    let rows = formats::read_plan(source.reader, &args.input.reading(&source.name), batch)?;
     // A plan without an order must show it: its transfers all start at 0.
     let ordered = match &summary {
         Some(summary) if args.no_order && summary.length.is_some() => {

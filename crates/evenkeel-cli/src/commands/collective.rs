@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::{Outcome, unknown};
 use crate::cli::{CollectiveArgs, ModelName};
-use crate::formats::{self, Figure, QueueInput, Source};
+use crate::formats::{self, Figure, QueueInput, Reading, Source};
 use crate::output::{Target, tell};
 use crate::text::{count, counted, figure, table};
 
@@ -57,7 +57,7 @@ pub(super) fn run(args: &CollectiveArgs) -> Result<Outcome> {
     let (policy, discipline, options) = asked_for(args)?;
     let out = args.out.as_deref().map(|path| Target::new(path, &[&args.queue])).transpose()?;
     let source = Source::open(&args.queue)?;
-    let input = formats::read_queue(source.reader, &source.name)?;
+    let input = formats::read_queue(source.reader, &Reading::of(&source.name).ignoring(&args.columns))?;
     let QueueInput { apps, servers, collective } = &input;
     let orders = (discipline.order)(collective, &options);
     let times = |orders: &Orders| Times::new(apps, collective, orders, options.model);

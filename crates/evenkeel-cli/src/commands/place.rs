@@ -13,8 +13,8 @@ use evenkeel::policy::{Policy, placing};
 use serde::Serialize;
 
 use super::{Outcome, unknown};
-use crate::cli::{PlaceArgs, ProbingArgs};
-use crate::formats::{self, Figure, InputError, Nodes, Source, WritesInput};
+use crate::cli::{ColumnArgs, PlaceArgs, ProbingArgs};
+use crate::formats::{self, Figure, InputError, Nodes, Reading, Source, WritesInput};
 use crate::html::{self, Bar};
 use crate::output::{Target, tell};
 use crate::text::{bar, count, counted, mean, table};
@@ -60,9 +60,13 @@ pub(super) fn run(args: &PlaceArgs) -> Result<Outcome> {
     }
     let target = |path: Option<&Path>| path.map(|path| Target::new(path, &inputs)).transpose();
     let (out, page) = (target(args.out.as_deref())?, target(args.html.as_deref())?);
-    let nodes = read_servers(&args.servers)?;
+    let nodes = read_servers(&args.servers, &args.columns)?;
     let source = Source::open(&args.writes)?;
-    let input = formats::read_writes(source.reader, &source.name, nodes.names.len() as u32)?;
+    let input = formats::read_writes(
+        source.reader,
+        &Reading::of(&source.name).ignoring(&args.columns),
+        nodes.names.len() as u32,
+    )?;
     let backlogs: u128 = nodes.nodes.iter().map(|server| u128::from(server.backlog)).sum();
     let all_bytes = backlogs + u128::from(input.total_bytes) * u128::from(args.replicas);
     ensure!(
@@ -136,9 +140,9 @@ fn refuse_ignored(args: &PlaceArgs, policy: &Policy) -> Result<()> {
 }
 
 /// The servers of a file, of which there must be some, with names that can be joined by `|`.
-fn read_servers(path: &Path) -> Result<Nodes<Server>, InputError> {
+fn read_servers(path: &Path, columns: &ColumnArgs) -> Result<Nodes<Server>, InputError> {
     let source = Source::open(path)?;
-    let nodes = formats::read_servers(source.reader, &source.name, 1)?;
+    let nodes = formats::read_servers(source.reader, &Reading::of(&source.name).ignoring(columns))?;
     let error = |message: String| Err(InputError::new(&source.name, None, message));
     if let Some(name) = nodes.names.iter().find(|name| name.contains('|')) {
         return error(format!(

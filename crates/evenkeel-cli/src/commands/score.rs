@@ -60,7 +60,7 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
     match (&args.plan, &args.policy.policy) {
         (Some(plan), _) => {
             let source = Source::open(plan)?;
-            let rows = formats::read_plan(source.reader, &source.name, &input.batch)?;
+            let rows = formats::read_plan(source.reader, &args.input.reading(&source.name), &input.batch)?;
             of_one(args, input, &task, &rows, None)
         }
         (None, Some(_)) => {

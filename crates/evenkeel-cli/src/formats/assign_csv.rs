@@ -7,7 +7,7 @@ use evenkeel::assign::{Assignment, MAX_INPUTS, Work, WorkBuilder, WorkError};
 use evenkeel::model::{ModelError, NameTable, ServerId, shown};
 
 use super::table::{Table, quoted};
-use super::{InputError, numbers};
+use super::{InputError, Reading, check_replica, numbers};
 
 /// Tasks and processes, with names.
 #[derive(Debug)]
@@ -32,14 +32,14 @@ struct Rows {
     replica_ends: Vec<usize>,
 }
 
-/// Reads tasks and processes, each with the name of its file.
+/// Reads tasks and processes.
 pub fn read_work(
-    (tasks, tasks_file): (impl BufRead, &str),
-    (processes, processes_file): (impl BufRead, &str),
+    (tasks, of_tasks): (impl BufRead, &Reading<'_>),
+    (processes, of_processes): (impl BufRead, &Reading<'_>),
 ) -> Result<WorkInput, InputError> {
     let mut servers = NameTable::new();
-    let rows = read_tasks(tasks, tasks_file, &mut servers)?;
-    let (processes, homes) = read_processes(processes, processes_file, &mut servers)?;
+    let rows = read_tasks(tasks, of_tasks, &mut servers)?;
+    let (processes, homes) = read_processes(processes, of_processes, &mut servers)?;
     let (servers, new_id) = servers.sorted_naturally();
     let homes = homes.into_iter().map(|home| home.map(|home| ServerId(new_id[home.index()]))).collect();
     let wrong = |file: &str, error: WorkError| InputError::new(file, None, error);
@@ -52,16 +52,20 @@ pub fn read_work(
             let start = if row == 0 { 0 } else { rows.replica_ends[row - 1] };
             let set = rows.replicas[start..rows.replica_ends[row]].iter();
             let set: Vec<ServerId> = set.map(|server| ServerId(new_id[server.index()])).collect();
-            builder.input(rows.bytes[row], &set).map_err(|e| wrong(tasks_file, e))?;
+            builder.input(rows.bytes[row], &set).map_err(|e| wrong(of_tasks.file, e))?;
         }
         builder.end_task();
     }
-    let work = builder.finish(servers.len(), homes).map_err(|e| wrong(processes_file, e))?;
+    let work = builder.finish(servers.len(), homes).map_err(|e| wrong(of_processes.file, e))?;
     Ok(WorkInput { tasks: rows.tasks, processes, servers, work })
 }
 
-fn read_tasks(reader: impl BufRead, file: &str, servers: &mut NameTable) -> Result<Rows, InputError> {
-    let mut table = Table::open(reader, file, &["task", "bytes", "replicas"], &[])?;
+fn read_tasks(
+    reader: impl BufRead,
+    reading: &Reading<'_>,
+    servers: &mut NameTable,
+) -> Result<Rows, InputError> {
+    let mut table = Table::open(reader, reading, &["task", "bytes", "replicas"], &[])?;
     let mut rows = Rows::default();
     let mut total: u64 = 0;
     // For each server the last row that names it, so that none names it twice.
@@ -79,6 +83,7 @@ fn read_tasks(reader: impl BufRead, file: &str, servers: &mut NameTable) -> Resu
         }
         let row = rows.bytes.len() + 1;
         for name in names.split('|') {
+            check_replica(name).map_err(|e| table.error(e))?;
             let server = id(name, servers, "server").map_err(|e| table.error(e))?;
             named_in.resize(servers.len(), 0);
             if std::mem::replace(&mut named_in[server as usize], row) == row {
@@ -95,10 +100,10 @@ fn read_tasks(reader: impl BufRead, file: &str, servers: &mut NameTable) -> Resu
 
 fn read_processes(
     reader: impl BufRead,
-    file: &str,
+    reading: &Reading<'_>,
     servers: &mut NameTable,
 ) -> Result<(NameTable, Vec<Option<ServerId>>), InputError> {
-    let mut table = Table::open(reader, file, &["process", "server"], &[])?;
+    let mut table = Table::open(reader, reading, &["process", "server"], &[])?;
     let (mut processes, mut homes) = (NameTable::new(), Vec::new());
     while table.next()? {
         if homes.len() >= MAX_INPUTS {

@@ -2,28 +2,36 @@
 
 use std::io::{self, BufRead, Write};
 
-use evenkeel::model::{Batch, ModelError};
+use evenkeel::model::{Batch, Details, ModelError};
 
 use super::table::{Table, quoted};
-use super::{Declared, InputError, numbers};
+use super::{Declared, InputError, Reading, check_replica, numbers};
 
 const CLIENT: usize = 0;
 const REPLICAS: usize = 1;
 const BYTES: usize = 2;
+const CHUNK: usize = 3;
+const JOB: usize = 4;
 const ARRIVAL: usize = 5;
 
-/// Reads a batch; sizes are rounded up to blocks of `block` bytes.
+/// Reads a batch; sizes are rounded up to blocks.
 pub fn read_batch_csv(
     reader: impl BufRead,
-    file: &str,
-    block: u64,
+    reading: &Reading<'_>,
     declared: Declared,
 ) -> Result<Batch, InputError> {
     let optional = ["bytes", "chunk", "job", "arrival"];
-    let mut table = Table::open(reader, file, &["client", "replicas"], &optional)?;
-    let mut batch = declared.builder();
+    let mut table = Table::open(reader, reading, &["client", "replicas"], &optional)?;
+    // A name that the servers file has is what it is.
+    let is_declared = declared.servers.is_some();
+    let mut batch = declared.builder(reading.block);
     while table.next()? {
         for replica in table.required(REPLICAS)?.split('|') {
+            if !is_declared {
+                check_replica(replica).map_err(|why| {
+                    table.error(format!("{why}; if a server is called that, list it in the servers file"))
+                })?;
+            }
             // An empty field is no replica at all rather than one without a name.
             batch.replica(replica).map_err(|error| match table.required(REPLICAS) {
                 Ok("") => table.error(ModelError::NoReplica),
@@ -34,11 +42,14 @@ pub fn read_batch_csv(
             Some(text) => numbers::whole(text, "size").map_err(|e| table.error(e))?,
             None => 1,
         };
-        if let Some(arrival) = table.field(ARRIVAL)? {
-            numbers::whole(arrival, "arrival").map_err(|e| table.error(e))?;
-        }
+        let arrival_ns = table.field(ARRIVAL)?.map(numbers::arrival_ns).transpose();
+        let details = Details {
+            arrival_ns: arrival_ns.map_err(|e| table.error(e))?,
+            job: table.field(JOB)?.filter(|name| !name.is_empty()),
+            chunk: table.field(CHUNK)?.filter(|name| !name.is_empty()),
+        };
         let client = table.required(CLIENT)?;
-        batch.end_request(client, bytes.div_ceil(block)).map_err(|e| table.error(e))?;
+        batch.end_request_of_bytes(client, bytes, &details).map_err(|e| table.error(e))?;
     }
     Ok(batch.finish())
 }

@@ -5,29 +5,31 @@
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 
-use evenkeel::model::{Batch, BatchBuilder, NameTable, shown};
+use evenkeel::model::{Batch, BatchBuilder, Details, NameTable, shown};
 use serde::Deserialize;
-use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::json;
 
-use super::table::MAX_RECORD_BYTES;
-use super::{Declared, InputError, skip_bom};
+use super::table::{MAX_RECORD_BYTES, unknown_column};
+use super::{Declared, InputError, Reading, numbers, skip_bom};
 
 /// A name longer than this is none.
 const MAX_STRING_BYTES: u64 = 1 << 20;
 
-/// Reads a batch; sizes are rounded up to blocks of `block` bytes.
+/// Reads a batch; sizes are rounded up to blocks.
 pub fn read_batch_json(
     mut reader: impl BufRead,
-    file: &str,
-    block: u64,
+    reading: &Reading<'_>,
     declared: Declared,
 ) -> Result<Batch, InputError> {
+    let file = reading.file;
     skip_bom(&mut reader).map_err(|e| InputError::new(file, None, format!("cannot read it: {e}")))?;
-    let mut batch = declared.builder();
+    let mut batch = declared.builder(reading.block);
     let limited = LimitedStrings { inner: reader, state: State::Outside };
     let mut json = serde_json::Deserializer::from_reader(BufReader::new(limited));
-    let read = BatchSeed { batch: &mut batch, block }.deserialize(&mut json).and_then(|()| json.end());
+    let read = BatchSeed { batch: &mut batch, ignored: reading.ignored }
+        .deserialize(&mut json)
+        .and_then(|()| json.end());
     read.map_err(|e| InputError::new(file, e.line() as u64, without_place(&e)))?;
     Ok(batch.finish())
 }
@@ -44,7 +46,7 @@ pub(super) fn without_place(error: &serde_json::Error) -> String {
 
 struct BatchSeed<'a> {
     batch: &'a mut BatchBuilder,
-    block: u64,
+    ignored: &'a [String],
 }
 
 impl<'de> DeserializeSeed<'de> for BatchSeed<'_> {
@@ -63,14 +65,14 @@ impl<'de> Visitor<'de> for BatchSeed<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self { batch, block } = self;
+        let Self { batch, ignored } = self;
         let mut seen: Vec<String> = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
             if seen.contains(&key) {
                 return Err(A::Error::custom(format!("`{}` is there twice; keep one of them", shown(&key))));
             }
             match &*key {
-                "requests" => map.next_value_seed(RequestsSeed { batch: &mut *batch, block })?,
+                "requests" => map.next_value_seed(RequestsSeed { batch: &mut *batch, ignored })?,
                 "servers" => {
                     let names = map.next_value_seed(NamesSeed("server"))?;
                     batch.declare_servers(names).map_err(A::Error::custom)?;
@@ -126,7 +128,7 @@ impl<'de> Visitor<'de> for NamesSeed {
 
 struct RequestsSeed<'a> {
     batch: &'a mut BatchBuilder,
-    block: u64,
+    ignored: &'a [String],
 }
 
 impl<'de> DeserializeSeed<'de> for RequestsSeed<'_> {
@@ -138,51 +140,125 @@ impl<'de> DeserializeSeed<'de> for RequestsSeed<'_> {
 }
 
 /// A request as it stands in the file.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Default)]
 struct Request {
-    client: String,
-    #[serde(default = "one")]
-    bytes: u64,
-    #[serde(deserialize_with = "replicas_with_an_end")]
-    replicas: Vec<String>,
-    #[serde(default, rename = "chunk")]
-    _chunk: Option<String>,
-    #[serde(default, rename = "job")]
-    _job: Option<String>,
-    #[serde(default, rename = "arrival")]
-    _arrival: Option<u64>,
+    client: Option<String>,
+    bytes: Option<u64>,
+    replicas: Option<Vec<String>>,
+    chunk: Option<String>,
+    job: Option<String>,
+    arrival_ns: Option<u64>,
 }
 
-fn one() -> u64 {
-    1
+const KEYS: [&str; 6] = ["client", "bytes", "replicas", "chunk", "job", "arrival"];
+
+/// A request, but for these keys.
+struct RequestSeed<'a>(&'a [String]);
+
+impl<'de> DeserializeSeed<'de> for RequestSeed<'_> {
+    type Value = Request;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Request, D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de> Visitor<'de> for RequestSeed<'_> {
+    type Value = Request;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a request")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Request, A::Error> {
+        let mut request = Request::default();
+        while let Some(key) = map.next_key::<String>()? {
+            let was_there = match key.as_str() {
+                _ if self.0.contains(&key) => map.next_value::<IgnoredAny>().map(|_| false)?,
+                "client" => request.client.replace(map.next_value()?).is_some(),
+                "bytes" => request.bytes.replace(map.next_value()?).is_some(),
+                "replicas" => request.replicas.replace(map.next_value_seed(ReplicasSeed)?).is_some(),
+                "chunk" => set(&mut request.chunk, map.next_value()?),
+                "job" => set(&mut request.job, map.next_value()?),
+                "arrival" => {
+                    set(&mut request.arrival_ns, map.next_value::<Option<Arrival>>()?.map(|at| at.0))
+                }
+                _ => return Err(A::Error::custom(unknown_column(&key, &KEYS))),
+            };
+            if was_there {
+                return Err(A::Error::custom(format!("`{key}` is there twice; keep one of them")));
+            }
+        }
+        Ok(request)
+    }
+}
+
+/// Sets what is not null, and tells whether it was set before.
+fn set<T>(place: &mut Option<T>, value: Option<T>) -> bool {
+    value.is_some_and(|value| place.replace(value).is_some())
+}
+
+/// A time: a number of seconds, or text.
+struct Arrival(u64);
+
+impl<'de> Deserialize<'de> for Arrival {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(ArrivalVisitor)
+    }
+}
+
+struct ArrivalVisitor;
+
+impl Visitor<'_> for ArrivalVisitor {
+    type Value = Arrival;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("seconds such as 0.25, or a span such as \"10ms\"")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<Arrival, E> {
+        numbers::arrival_ns(text).map(Arrival).map_err(E::custom)
+    }
+
+    fn visit_u64<E: Error>(self, seconds: u64) -> Result<Arrival, E> {
+        self.visit_str(&seconds.to_string())
+    }
+
+    // The shortest text that means the same float is what was written, if that was not longer than floats are exact.
+    fn visit_f64<E: Error>(self, seconds: f64) -> Result<Arrival, E> {
+        self.visit_str(&seconds.to_string())
+    }
 }
 
 /// The replicas of a request, which may take as much as a row of a table.
-fn replicas_with_an_end<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    struct List;
+struct ReplicasSeed;
 
-    impl<'de> Visitor<'de> for List {
-        type Value = Vec<String>;
+impl<'de> DeserializeSeed<'de> for ReplicasSeed {
+    type Value = Vec<String>;
 
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("a list of servers")
-        }
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Vec<String>, D::Error> {
+        deserializer.deserialize_seq(self)
+    }
+}
 
-        fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Vec<String>, A::Error> {
-            let (mut replicas, mut bytes) = (Vec::new(), 0);
-            while let Some(name) = names.next_element::<String>()? {
-                bytes += (name.len() + size_of::<String>()) as u64;
-                if bytes > MAX_RECORD_BYTES {
-                    return Err(A::Error::custom("a request is longer than 64 MiB; is its list not closed?"));
-                }
-                replicas.push(name);
-            }
-            Ok(replicas)
-        }
+impl<'de> Visitor<'de> for ReplicasSeed {
+    type Value = Vec<String>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a list of servers")
     }
 
-    deserializer.deserialize_seq(List)
+    fn visit_seq<A: SeqAccess<'de>>(self, mut names: A) -> Result<Vec<String>, A::Error> {
+        let (mut replicas, mut bytes) = (Vec::new(), 0);
+        while let Some(name) = names.next_element::<String>()? {
+            bytes += (name.len() + size_of::<String>()) as u64;
+            if bytes > MAX_RECORD_BYTES {
+                return Err(A::Error::custom("a request is longer than 64 MiB; is its list not closed?"));
+            }
+            replicas.push(name);
+        }
+        Ok(replicas)
+    }
 }
 
 impl<'de> Visitor<'de> for RequestsSeed<'_> {
@@ -193,8 +269,9 @@ impl<'de> Visitor<'de> for RequestsSeed<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut requests: A) -> Result<(), A::Error> {
-        while let Some(request) = requests.next_element::<Request>()? {
-            for replica in &request.replicas {
+        while let Some(request) = requests.next_element_seed(RequestSeed(self.ignored))? {
+            let client = request.client.ok_or_else(|| A::Error::missing_field("client"))?;
+            for replica in &request.replicas.ok_or_else(|| A::Error::missing_field("replicas"))? {
                 if replica.contains('|') {
                     let name = shown(replica);
                     return Err(A::Error::custom(format!(
@@ -203,8 +280,13 @@ impl<'de> Visitor<'de> for RequestsSeed<'_> {
                 }
                 self.batch.replica(replica).map_err(A::Error::custom)?;
             }
-            let blocks = request.bytes.div_ceil(self.block);
-            self.batch.end_request(&request.client, blocks).map_err(A::Error::custom)?;
+            let details = Details {
+                arrival_ns: request.arrival_ns,
+                job: request.job.as_deref(),
+                chunk: request.chunk.as_deref(),
+            };
+            let bytes = request.bytes.unwrap_or(1);
+            self.batch.end_request_of_bytes(&client, bytes, &details).map_err(A::Error::custom)?;
         }
         Ok(())
     }

@@ -22,6 +22,8 @@ use std::path::Path;
 use evenkeel::model::{Batch, BatchBuilder, Client, Cluster, NameTable, Server};
 use indicatif::{ProgressBar, ProgressStyle};
 
+use crate::cli::{BatchArgs, ColumnArgs};
+
 pub use assign_csv::{WorkInput, read_work, write_assignment};
 pub use batch_csv::{read_batch_csv, write_batch_csv};
 pub use batch_json::{read_batch_json, write_batch_json};
@@ -60,6 +62,30 @@ impl fmt::Display for InputError {
 }
 
 impl std::error::Error for InputError {}
+
+/// How a file is read.
+#[derive(Clone, Copy, Debug)]
+pub struct Reading<'a> {
+    /// What it is called, in messages.
+    pub file: &'a str,
+    /// The bytes of a block, at least 1.
+    pub block: u64,
+    /// Columns to pass over.
+    pub ignored: &'a [String],
+}
+
+impl<'a> Reading<'a> {
+    /// A file of that name, in blocks of one byte, with all its columns.
+    pub fn of(file: &'a str) -> Self {
+        Self { file, block: 1, ignored: &[] }
+    }
+
+    /// The same without some columns.
+    #[must_use]
+    pub(crate) fn ignoring(self, columns: &'a ColumnArgs) -> Self {
+        Self { ignored: &columns.ignore_columns, ..self }
+    }
+}
 
 /// An input that was opened, and its name for messages.
 pub(crate) struct Source {
@@ -125,8 +151,30 @@ impl Input {
     }
 }
 
+/// Reads what is to be planned, or was: all requests are there at the start, as one job.
+pub(crate) fn read_input(args: &BatchArgs) -> Result<Input, InputError> {
+    let input = read_batch(args)?;
+    let batch = &input.batch;
+    let refused = |column: &str, why: &str| {
+        let message = format!(
+            "column `{column}`: {why}; `evenkeel simulate` heeds it, and --ignore-columns {column} passes it over"
+        );
+        Err(InputError::new(&args.batch.display().to_string(), None, message))
+    };
+    if batch.arrivals_ns().is_some_and(|arrivals| arrivals.iter().any(|&at| at != arrivals[0])) {
+        return refused(
+            "arrival",
+            "requests arrive at different times, and a plan has all of them at the start",
+        );
+    }
+    if batch.jobs().len() > 1 {
+        return refused("job", "there are several jobs, and a plan takes all requests for one");
+    }
+    Ok(input)
+}
+
 /// Reads a batch, CSV or JSON by its first character, and the files that describe its servers and clients.
-pub(crate) fn read_input(args: &crate::cli::BatchArgs) -> Result<Input, InputError> {
+pub(crate) fn read_batch(args: &BatchArgs) -> Result<Input, InputError> {
     let from_stdin = args.paths().iter().filter(|path| **path == Path::new("-")).count();
     if from_stdin > 1 {
         return Err(InputError::new(
@@ -136,9 +184,11 @@ pub(crate) fn read_input(args: &crate::cli::BatchArgs) -> Result<Input, InputErr
         ));
     }
     let servers = args.servers.as_deref().map(Source::open).transpose()?;
-    let servers = servers.map(|source| read_servers(source.reader, &source.name, args.block)).transpose()?;
+    let servers =
+        servers.map(|source| read_servers(source.reader, &args.reading(&source.name))).transpose()?;
     let clients = args.clients.as_deref().map(Source::open).transpose()?;
-    let clients = clients.map(|source| read_clients(source.reader, &source.name)).transpose()?;
+    let clients =
+        clients.map(|source| read_clients(source.reader, &args.reading(&source.name))).transpose()?;
     let declared = Declared {
         servers: servers.as_ref().map(|servers| servers.names.clone()),
         clients: clients.as_ref().map(|clients| clients.names.clone()),
@@ -146,9 +196,9 @@ pub(crate) fn read_input(args: &crate::cli::BatchArgs) -> Result<Input, InputErr
     let Source { name, reader } = Source::open(&args.batch)?;
     let (is_json, reader) = sniff(reader, &name)?;
     let batch = if is_json {
-        read_batch_json(reader, &name, args.block, declared)?
+        read_batch_json(reader, &args.reading(&name), declared)?
     } else {
-        read_batch_csv(reader, &name, args.block, declared)?
+        read_batch_csv(reader, &args.reading(&name), declared)?
     };
     let (servers, server_hosts) = servers
         .map_or_else(|| (vec![Server::default(); batch.n_servers()], Vec::new()), |s| (s.nodes, s.hosts));
@@ -172,12 +222,24 @@ pub struct Declared {
 }
 
 impl Declared {
-    fn builder(self) -> BatchBuilder {
-        let mut builder = BatchBuilder::new();
+    fn builder(self, block: u64) -> BatchBuilder {
+        let mut builder = BatchBuilder::in_blocks_of(block);
         // An empty builder names nobody, so nobody can be missing.
         let _ = self.servers.map(|names| builder.declare_servers(names));
         let _ = self.clients.map(|names| builder.declare_clients(names));
         builder
+    }
+}
+
+/// Refuses a name in a list of servers that looks like several, with something else than | between them.
+fn check_replica(name: &str) -> Result<(), String> {
+    let is_likely = |c: char| matches!(c, ';' | ',') || c.is_whitespace();
+    match name.trim().find(is_likely) {
+        Some(_) if name == name.trim() && !name.contains('\n') => Err(format!(
+            "`{}` looks like several servers; write | between them, as in s0|s1",
+            evenkeel::model::shown(name)
+        )),
+        _ => Ok(()),
     }
 }
 

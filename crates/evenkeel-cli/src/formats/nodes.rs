@@ -6,7 +6,7 @@ use evenkeel::model::{Batch, Client, NameTable, Ratio, Server};
 use evenkeel::observe::Warmth;
 
 use super::table::{Table, quoted};
-use super::{InputError, numbers};
+use super::{InputError, Reading, numbers};
 
 /// What a file says about servers or clients, in its order.
 #[derive(Debug)]
@@ -27,10 +27,10 @@ impl<T> Nodes<T> {
     }
 }
 
-/// Reads a servers file; backlogs in blocks of so many bytes.
-pub fn read_servers(reader: impl BufRead, file: &str, block: u64) -> Result<Nodes<Server>, InputError> {
+/// Reads a servers file; backlogs are rounded up to blocks.
+pub fn read_servers(reader: impl BufRead, reading: &Reading<'_>) -> Result<Nodes<Server>, InputError> {
     let optional = ["speed", "slots", "backlog", "host", "connections", "last_used"];
-    let mut table = Table::open(reader, file, &["server"], &optional)?;
+    let mut table = Table::open(reader, reading, &["server"], &optional)?;
     let mut found = Nodes::none();
     while table.next()? {
         add_name(&table, &mut found.names, "server")?;
@@ -43,7 +43,7 @@ pub fn read_servers(reader: impl BufRead, file: &str, block: u64) -> Result<Node
         }
         if let Some(text) = table.field(3)? {
             let bytes = numbers::whole(text, "backlog").map_err(|e| table.error(e))?;
-            server.backlog = bytes.div_ceil(block.max(1));
+            server.backlog = bytes.div_ceil(reading.block);
         }
         let number = |column: usize, what: &str| {
             let number = table.field(column)?.map(|text| numbers::whole(text, what)).transpose();
@@ -70,8 +70,8 @@ pub fn write_servers(batch: &Batch, servers: &[Server], mut out: impl Write) -> 
 }
 
 /// Reads a clients file.
-pub fn read_clients(reader: impl BufRead, file: &str) -> Result<Nodes<Client>, InputError> {
-    let mut table = Table::open(reader, file, &["client"], &["slots", "host"])?;
+pub fn read_clients(reader: impl BufRead, reading: &Reading<'_>) -> Result<Nodes<Client>, InputError> {
+    let mut table = Table::open(reader, reading, &["client"], &["slots", "host"])?;
     let mut found = Nodes::none();
     while table.next()? {
         add_name(&table, &mut found.names, "client")?;

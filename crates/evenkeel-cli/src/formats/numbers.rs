@@ -1,6 +1,7 @@
 //! Numbers in text, with errors that say what is wrong with them.
 
 use evenkeel::model::{Fixed, MAX_SLOTS, Speed, shown};
+use evenkeel_sim::units::Span;
 
 /// A whole number of at most 64 bits.
 pub(super) fn whole(text: &str, what: &str) -> Result<u64, String> {
@@ -53,6 +54,16 @@ pub(crate) fn decimal(text: &str, what: &str) -> Result<Fixed, String> {
     let nanos: u128 = format!("{decimals:0<9}").parse().map_err(|_| format!("the {what} is not a number"))?;
     Fixed::from_nanos(whole * 1_000_000_000 + nanos)
         .ok_or_else(|| format!("the {what} does not fit in 64 bits"))
+}
+
+/// When a request arrives, in nanoseconds: a decimal number of seconds, or a span such as `10ms`.
+pub(super) fn arrival_ns(text: &str) -> Result<u64, String> {
+    let seconds = decimal(text, "arrival").ok().and_then(|seconds| u64::try_from(seconds.nanos()).ok());
+    let ns = seconds.or_else(|| text.parse().ok().map(|Span(ns)| ns));
+    ns.ok_or_else(|| {
+        let text = shown(text);
+        format!("the arrival `{text}` is not a time; write seconds such as 0.25, or a span such as 10ms")
+    })
 }
 
 /// A decimal number above 0 with at most six decimals.

@@ -5,15 +5,19 @@ use std::io::{self, BufRead, Write};
 use evenkeel::model::{Batch, Fixed, ServerId, Transfer, shown};
 
 use super::table::{Table, quoted};
-use super::{InputError, numbers};
+use super::{InputError, Reading, numbers};
 
 /// Reads a plan of `batch`.
 ///
 /// A row that cannot be of this batch (a request, client or server that it does not have, or another client than
 /// the request's) is an error of the input: the plan is of another batch. Everything else is for the checker.
-pub fn read_plan(reader: impl BufRead, file: &str, batch: &Batch) -> Result<Vec<Transfer>, InputError> {
+pub fn read_plan(
+    reader: impl BufRead,
+    reading: &Reading<'_>,
+    batch: &Batch,
+) -> Result<Vec<Transfer>, InputError> {
     let columns = ["request", "client", "server", "start", "blocks"];
-    let mut table = Table::open(reader, file, &columns, &[])?;
+    let mut table = Table::open(reader, reading, &columns, &[])?;
     let mut rows = Vec::new();
     while table.next()? {
         let number = |column: usize, what: &str| {

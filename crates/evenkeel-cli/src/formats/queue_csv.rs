@@ -7,7 +7,7 @@ use evenkeel::model::{MAX_REQUESTS, NameTable, ServerId, shown};
 use evenkeel::queue::{AppId, Collective, Orders, QueueError, Request};
 
 use super::table::{Table, quoted};
-use super::{InputError, numbers};
+use super::{InputError, Reading, numbers};
 
 /// The requests of collective I/O, with names.
 #[derive(Debug)]
@@ -21,8 +21,8 @@ pub struct QueueInput {
 }
 
 /// Reads a queue. Ids follow the natural order of names, and offsets the rows.
-pub fn read_queue(reader: impl BufRead, file: &str) -> Result<QueueInput, InputError> {
-    let mut table = Table::open(reader, file, &["app", "server", "read", "shuffle"], &[])?;
+pub fn read_queue(reader: impl BufRead, reading: &Reading<'_>) -> Result<QueueInput, InputError> {
+    let mut table = Table::open(reader, reading, &["app", "server", "read", "shuffle"], &[])?;
     let (mut apps, mut servers) = (NameTable::new(), NameTable::new());
     let mut requests = Vec::new();
     while table.next()? {
@@ -44,7 +44,7 @@ pub fn read_queue(reader: impl BufRead, file: &str) -> Result<QueueInput, InputE
         request.server = ServerId(new_server[request.server.index()]);
     }
     let collective = Collective::new(apps.len() as u32, servers.len() as u32, requests)
-        .map_err(|e| InputError::new(file, None, e))?;
+        .map_err(|e| InputError::new(reading.file, None, e))?;
     Ok(QueueInput { apps, servers, collective })
 }
 

@@ -5,9 +5,9 @@ use std::io::{self, BufRead, Read};
 use std::rc::Rc;
 
 use csv::{ByteRecord, ErrorKind};
-use evenkeel::model::shown;
+use evenkeel_sim::scenario::not_known;
 
-use super::{InputError, skip_bom};
+use super::{InputError, Reading, skip_bom};
 
 /// A record longer than this is not one: a quote was opened and never closed, or the file is no table.
 pub(super) const MAX_RECORD_BYTES: u64 = 64 << 20;
@@ -86,28 +86,31 @@ impl<R: BufRead> Table<R> {
     /// Reads the header. The `required` columns must be there, the `optional` ones may.
     pub(super) fn open(
         reader: R,
-        file: &str,
+        reading: &Reading<'_>,
         required: &[&'static str],
         optional: &[&'static str],
     ) -> Result<Self, InputError> {
         let names: Vec<&'static str> = required.iter().chain(optional).copied().collect();
         let columns = vec![None; names.len()];
-        let records = Records::open(reader, file, b',')?;
+        let records = Records::open(reader, reading.file, b',')?;
         let mut table = Self { records, header: ByteRecord::new(), columns, names };
-        table.read_header(required)?;
+        table.read_header(required, reading.ignored)?;
         Ok(table)
     }
 
-    fn read_header(&mut self, required: &[&str]) -> Result<(), InputError> {
+    fn read_header(&mut self, required: &[&str], ignored: &[String]) -> Result<(), InputError> {
         let header = self.names.join(",");
         if !self.next()? {
             let message = format!("the file is empty; it must begin with a header, such as {header}");
             return Err(InputError::new(&self.records.file, None, message));
         }
         for k in 0..self.records.len() {
-            let name = shown(&String::from_utf8_lossy(&self.records.record[k]));
+            let name = String::from_utf8_lossy(&self.records.record[k]);
+            if ignored.iter().any(|ignored| *ignored == name) {
+                continue;
+            }
             let Some(column) = self.names.iter().position(|known| *known == name) else {
-                return Err(self.error(format!("unknown column `{name}`; the header may have {header}")));
+                return Err(self.error(unknown_column(&name, &self.names)));
             };
             if self.columns[column].replace(k).is_some() {
                 return Err(self.error(format!("column `{name}` is there twice; keep one of them")));
@@ -115,6 +118,9 @@ impl<R: BufRead> Table<R> {
         }
         self.header = self.records.record.clone();
         match required.iter().zip(&self.columns).find(|(_, column)| column.is_none()) {
+            Some((name, _)) if ignored.iter().any(|ignored| ignored == name) => {
+                Err(self.error(format!("column `{name}` cannot be done without; do not ignore it")))
+            }
             Some((name, _)) => {
                 Err(self.error(format!("column `{name}` is missing; the header may have {header}")))
             }
@@ -146,6 +152,14 @@ impl<R: BufRead> Table<R> {
     pub(super) fn error(&self, message: impl std::fmt::Display) -> InputError {
         self.records.error(message)
     }
+}
+
+/// What to say of a column, or of a key of a request, that there is not.
+pub(super) fn unknown_column(name: &str, known: &[&str]) -> String {
+    const MOST: usize = 60;
+    let short: String = name.chars().take(MOST).collect();
+    let why = not_known("column", &short, known).replacen("there is no", "unknown", 1);
+    format!("{why}; --ignore-columns passes it over")
 }
 
 /// What has gone through a [`Lines`].

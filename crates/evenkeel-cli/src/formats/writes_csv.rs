@@ -7,7 +7,7 @@ use evenkeel::model::{MAX_REQUESTS, NameTable, ServerId, shown};
 use evenkeel::place::{Write, default_server};
 
 use super::table::{Table, quoted};
-use super::{InputError, numbers};
+use super::{InputError, Reading, numbers};
 
 /// Writes, with the names of objects.
 #[derive(Debug)]
@@ -35,8 +35,12 @@ pub enum Objects {
 }
 
 /// Reads the writes to objects that are spread over so many servers.
-pub fn read_writes(reader: impl BufRead, file: &str, n_servers: u32) -> Result<WritesInput, InputError> {
-    let mut table = Table::open(reader, file, &["object", "offset", "bytes"], &[])?;
+pub fn read_writes(
+    reader: impl BufRead,
+    reading: &Reading<'_>,
+    n_servers: u32,
+) -> Result<WritesInput, InputError> {
+    let mut table = Table::open(reader, reading, &["object", "offset", "bytes"], &[])?;
     let mut names: Option<NameTable> = None;
     let (mut writes, mut total_bytes) = (Vec::new(), 0_u64);
     while table.next()? {

@@ -204,7 +204,7 @@ fn unusual_but_right() {
         plain.replace('\n', "\r\n"),
         format!("\u{FEFF}{plain}"),
         "replicas,client\ns0|s1,c0\ns1,c1\n".to_owned(),
-        "client,bytes,replicas,chunk,job,arrival\n\"c0\",1,\"s0|s1\",x,y,0\nc1,1,s1,x,y,7".to_owned(),
+        "client,bytes,replicas,chunk,job,arrival\n\"c0\",1,\"s0|s1\",x,y,7\nc1,1,s1,x,y,7".to_owned(),
         r#"{"requests":[{"client":"c0","replicas":["s0","s1"]},{"client":"c1","bytes":1,"replicas":["s1"]}]}"#.to_owned(),
         "\u{FEFF} \n{\"servers\":[\"s0\",\"s1\"],\"requests\":[{\"client\":\"c0\",\"replicas\":[\"s0\",\"s1\"]},{\"client\":\"c1\",\"replicas\":[\"s1\"]}]}".to_owned(),
     ];

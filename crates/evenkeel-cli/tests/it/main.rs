@@ -6,6 +6,7 @@ mod assign;
 mod bad_input;
 mod browser;
 mod collective;
+mod columns;
 mod compare;
 mod documents;
 mod explain;

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use evenkeel_cli::formats::{self, Declared};
+use evenkeel_cli::formats::{self, Declared, Reading};
 use proptest::prelude::*;
 
 const SEEDS: [&str; 10] = [
@@ -20,16 +20,24 @@ const SEEDS: [&str; 10] = [
 
 /// Feeds every reader.
 fn read_all(bytes: &[u8]) {
-    let batch =
-        formats::read_batch_csv(Cursor::new(SEEDS[0]), "seed", 1, Declared::default()).expect("valid");
-    let _ = formats::read_batch_csv(Cursor::new(bytes), "x", 3, Declared::default());
-    let _ = formats::read_batch_json(Cursor::new(bytes), "x", 3, Declared::default());
-    let _ = formats::read_servers(Cursor::new(bytes), "x", 3);
-    let _ = formats::read_clients(Cursor::new(bytes), "x");
-    let _ = formats::read_plan(Cursor::new(bytes), "x", &batch);
+    let batch = formats::read_batch_csv(Cursor::new(SEEDS[0]), &Reading::of("seed"), Declared::default())
+        .expect("valid");
+    let _ = formats::read_batch_csv(
+        Cursor::new(bytes),
+        &Reading { block: 3, ..Reading::of("x") },
+        Declared::default(),
+    );
+    let _ = formats::read_batch_json(
+        Cursor::new(bytes),
+        &Reading { block: 3, ..Reading::of("x") },
+        Declared::default(),
+    );
+    let _ = formats::read_servers(Cursor::new(bytes), &Reading { block: 3, ..Reading::of("x") });
+    let _ = formats::read_clients(Cursor::new(bytes), &Reading::of("x"));
+    let _ = formats::read_plan(Cursor::new(bytes), &Reading::of("x"), &batch);
     let _ = formats::read_summary(Cursor::new(bytes), "x");
-    let _ = formats::read_queue(Cursor::new(bytes), "x");
-    let _ = formats::read_writes(Cursor::new(bytes), "x", 3);
+    let _ = formats::read_queue(Cursor::new(bytes), &Reading::of("x"));
+    let _ = formats::read_writes(Cursor::new(bytes), &Reading::of("x"), 3);
 }
 
 proptest! {
@@ -70,15 +78,20 @@ fn endless_records() {
         let forever = Cursor::new(start).chain(std::io::repeat(b'x')).take(200 << 20);
         BufReader::new(forever)
     };
-    let csv = |start| formats::read_batch_csv(endless(start), "x", 1, Declared::default());
+    let csv = |start| formats::read_batch_csv(endless(start), &Reading::of("x"), Declared::default());
     assert!(csv("client,replicas\n\"").unwrap_err().message.contains("64 MiB"));
     assert!(csv("client,replicas\nc,").unwrap_err().message.contains("64 MiB"));
-    let json =
-        formats::read_batch_json(endless("{\"requests\":[{\"client\":\""), "x", 1, Declared::default());
+    let json = formats::read_batch_json(
+        endless("{\"requests\":[{\"client\":\""),
+        &Reading::of("x"),
+        Declared::default(),
+    );
     assert!(json.unwrap_err().message.contains("1 MiB"));
     let many = |start: &'static str| {
         let forever = Cursor::new(start).chain(Cursor::new("\"s\",".repeat(8 << 20)));
-        formats::read_batch_json(BufReader::new(forever), "x", 1, Declared::default()).unwrap_err().message
+        formats::read_batch_json(BufReader::new(forever), &Reading::of("x"), Declared::default())
+            .unwrap_err()
+            .message
     };
     assert!(many("{\"requests\":[{\"client\":\"c\",\"replicas\":[").contains("64 MiB"));
     assert!(many("{\"servers\":[").contains("server `s` is there twice"));

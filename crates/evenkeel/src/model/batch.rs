@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::columns::{Columns, Details};
 use super::names::{NameTable, checked, shown};
 use super::{ClientId, MAX_SLOTS, ServerId};
 
@@ -122,6 +123,10 @@ pub struct Batch {
     /// Empty if every request has one block.
     blocks: Vec<u64>,
     total_blocks: u64,
+    block_bytes: u64,
+    /// Empty if every request has whole blocks.
+    bytes: Vec<u64>,
+    columns: Columns,
 }
 
 impl Batch {
@@ -182,7 +187,51 @@ impl Batch {
         self.total_blocks
     }
 
-    /// A number that tells this batch from others, the same on every machine.
+    /// The bytes of a block.
+    pub fn block_bytes(&self) -> u64 {
+        self.block_bytes
+    }
+
+    /// The size of request `i` in bytes: its last block need not be full.
+    pub fn bytes(&self, i: usize) -> u64 {
+        self.bytes.get(i).copied().unwrap_or_else(|| self.blocks(i).saturating_mul(self.block_bytes))
+    }
+
+    /// The size of all requests together in bytes.
+    pub fn total_bytes(&self) -> u128 {
+        match self.bytes.is_empty() {
+            true => u128::from(self.total_blocks) * u128::from(self.block_bytes),
+            false => self.bytes.iter().map(|&bytes| u128::from(bytes)).sum(),
+        }
+    }
+
+    /// When request `i` arrives, in nanoseconds; 0 if nothing is told of it.
+    pub fn arrival_ns(&self, i: usize) -> u64 {
+        self.columns.arrivals_ns.get(i).copied().unwrap_or(0)
+    }
+
+    /// When each request arrives, in nanoseconds; `None` if nothing is told of it.
+    pub fn arrivals_ns(&self) -> Option<&[u64]> {
+        (!self.columns.arrivals_ns.is_empty()).then_some(&self.columns.arrivals_ns)
+    }
+
+    /// The names of jobs, by id; empty if nothing is told of them.
+    pub fn jobs(&self) -> &NameTable {
+        self.columns.jobs.names()
+    }
+
+    /// The id of the job that request `i` belongs to, if it is told.
+    pub fn job(&self, i: usize) -> Option<u32> {
+        self.columns.jobs.id(i)
+    }
+
+    /// What the data of request `i` is called, if it is told.
+    pub fn chunk(&self, i: usize) -> Option<&str> {
+        self.columns.chunks.id(i).map(|id| self.columns.chunks.names().name(id))
+    }
+
+    /// A number that tells this batch from others, the same on every machine. Names of jobs and chunks, arrivals and how full
+    /// last blocks are do not count: no plan is right or wrong for them.
     pub fn fingerprint(&self) -> u64 {
         let names = |table: &NameTable| fold(table.iter().map(|name| fold(name.bytes().map(u64::from))));
         fold([
@@ -206,8 +255,13 @@ impl Batch {
             width: self.width,
             blocks: Vec::new(),
             total_blocks: requests.iter().map(|&i| self.blocks(i as usize)).sum(),
+            block_bytes: self.block_bytes,
+            bytes: Vec::new(),
+            columns: self.columns.emptied(),
         };
-        for &i in requests {
+        for (n_requests, &i) in requests.iter().enumerate() {
+            batch.columns.push_from(n_requests, &self.columns, i as usize);
+            batch.bytes.extend(self.bytes.get(i as usize));
             batch.replicas.extend_from_slice(self.replicas().of(i as usize));
             batch.replica_ends.push(batch.replicas.len() as u32);
         }
@@ -227,6 +281,7 @@ impl Batch {
         let mut batch = Self { width: None, ..self.subset(&[]) };
         for (request, blocks) in rows {
             let set = self.replicas().of(request as usize).iter().copied();
+            batch.columns.push_from(batch.client_of.len(), &self.columns, request as usize);
             batch.client_of.push(self.client(request as usize));
             batch.replicas.extend(set.filter(|&server| is_wanted(server)));
             batch.replica_ends.push(batch.replicas.len() as u32);
@@ -246,25 +301,33 @@ impl Batch {
         let mut batch = Self { replicas: Vec::new(), replica_ends: Vec::new(), width: None, ..self.clone() };
         let mut split_off: Vec<ExtraCopy> = Vec::new();
         let mut next = copies.iter().copied().peekable();
+        let mut bytes_split_off = Vec::new();
         for (i, set) in self.replicas().iter().enumerate() {
             batch.replicas.extend_from_slice(set);
-            let mut left = self.blocks(i);
+            let (mut left, mut bytes_left) = (self.blocks(i), self.bytes(i));
             while let Some(copy) = next.next_if(|copy| copy.request as usize == i) {
                 if copy.blocks == self.blocks(i) && !set.contains(&copy.to) {
                     batch.replicas.push(copy.to);
                 } else {
                     let blocks = copy.blocks.min(left);
                     left -= blocks;
+                    // The last block, which need not be full, is the last to be split off.
+                    let bytes = bytes_left.min(blocks.saturating_mul(self.block_bytes));
+                    bytes_left -= bytes;
+                    bytes_split_off.push(bytes);
                     split_off.push(ExtraCopy { blocks, ..copy });
                 }
             }
             if left < self.blocks(i) {
                 batch.blocks[i] = left;
+                batch.bytes.get_mut(i).into_iter().for_each(|bytes| *bytes = bytes_left);
             }
             batch.replica_ends.push(batch.replicas.len() as u32);
         }
-        for ExtraCopy { request, to, blocks, .. } in split_off {
+        for (ExtraCopy { request, to, blocks, .. }, bytes) in split_off.into_iter().zip(bytes_split_off) {
             let set = self.replicas().of(request as usize);
+            batch.columns.push_from(batch.client_of.len(), &self.columns, request as usize);
+            batch.bytes.extend((!self.bytes.is_empty()).then_some(bytes));
             batch.client_of.push(self.client(request as usize));
             batch.replicas.extend_from_slice(set);
             batch.replicas.extend((!set.contains(&to)).then_some(to));
@@ -289,7 +352,7 @@ pub struct ExtraCopy {
 }
 
 /// Builds a [`Batch`] request by request, refusing what is not valid.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct BatchBuilder {
     clients: NameTable,
     servers: NameTable,
@@ -301,14 +364,43 @@ pub struct BatchBuilder {
     width: Option<usize>,
     blocks: Vec<u64>,
     total_blocks: u64,
+    block_bytes: u64,
+    bytes: Vec<u64>,
+    columns: Columns,
     /// For each server the last request that names it, so that none names it twice.
     named_in: Vec<u32>,
+}
+
+impl Default for BatchBuilder {
+    fn default() -> Self {
+        Self::in_blocks_of(1)
+    }
 }
 
 impl BatchBuilder {
     /// A builder that takes any names; ids will follow their natural order.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// The same for requests in blocks of so many bytes, at least 1.
+    pub fn in_blocks_of(block_bytes: u64) -> Self {
+        Self {
+            clients: NameTable::new(),
+            servers: NameTable::new(),
+            fixed_clients: false,
+            fixed_servers: false,
+            client_of: Vec::new(),
+            replicas: Vec::new(),
+            replica_ends: Vec::new(),
+            width: None,
+            blocks: Vec::new(),
+            total_blocks: 0,
+            block_bytes: block_bytes.max(1),
+            bytes: Vec::new(),
+            columns: Columns::default(),
+            named_in: Vec::new(),
+        }
     }
 
     /// From now on only these servers are known, with ids in this order. An error if a request names another.
@@ -380,10 +472,29 @@ impl BatchBuilder {
 
     /// Completes a request with the replicas added since the last one. After an error it is forgotten.
     pub fn end_request(&mut self, client: &str, blocks: u64) -> Result<(), ModelError> {
-        self.try_end_request(client, blocks).inspect_err(|_| self.forget_open_request())
+        let bytes = blocks.saturating_mul(self.block_bytes);
+        self.try_end_request(client, blocks, bytes, &Details::default())
+            .inspect_err(|_| self.forget_open_request())
     }
 
-    fn try_end_request(&mut self, client: &str, blocks: u64) -> Result<(), ModelError> {
+    /// The same for so many bytes, which are rounded up to blocks, with what else is told of it.
+    pub fn end_request_of_bytes(
+        &mut self,
+        client: &str,
+        bytes: u64,
+        details: &Details<'_>,
+    ) -> Result<(), ModelError> {
+        self.try_end_request(client, bytes.div_ceil(self.block_bytes), bytes, details)
+            .inspect_err(|_| self.forget_open_request())
+    }
+
+    fn try_end_request(
+        &mut self,
+        client: &str,
+        blocks: u64,
+        bytes: u64,
+        details: &Details<'_>,
+    ) -> Result<(), ModelError> {
         let width = self.replicas.len() - self.open_start();
         if width == 0 {
             return Err(ModelError::NoReplica);
@@ -402,6 +513,15 @@ impl BatchBuilder {
             }
             id
         };
+        self.columns.push(self.n_requests(), details)?;
+        let is_whole = bytes == blocks.saturating_mul(self.block_bytes);
+        if !is_whole && self.bytes.is_empty() {
+            let before = (0..self.n_requests()).map(|i| self.blocks.get(i).map_or(1, |&blocks| blocks));
+            self.bytes = before.map(|blocks| blocks.saturating_mul(self.block_bytes)).collect();
+        }
+        if !is_whole || !self.bytes.is_empty() {
+            self.bytes.push(bytes);
+        }
         self.total_blocks = total_blocks;
         self.width = match self.n_requests() {
             0 => Some(width),
@@ -440,6 +560,7 @@ impl BatchBuilder {
             self.clients = sorted;
             self.client_of.iter_mut().for_each(|c| c.0 = new_id[c.index()]);
         }
+        self.columns.sort_names();
         Batch {
             clients: Arc::new(self.clients),
             servers: Arc::new(self.servers),
@@ -449,6 +570,9 @@ impl BatchBuilder {
             width: self.width,
             blocks: self.blocks,
             total_blocks: self.total_blocks,
+            block_bytes: self.block_bytes,
+            bytes: self.bytes,
+            columns: self.columns,
         }
     }
 }
@@ -458,4 +582,55 @@ pub(super) fn fold(values: impl IntoIterator<Item = u64>) -> u64 {
     // Not from 0, or zeros at the start would not count.
     let mix = |hash: u64, value: u64| (hash.rotate_left(23) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     values.into_iter().fold(1, mix)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Columns are kept by whatever takes requests from a batch; last blocks need not be full.
+    #[test]
+    fn details_stay_with_their_requests() {
+        let mut batch = BatchBuilder::in_blocks_of(10);
+        batch.request("c", 1, &["s"]).unwrap();
+        let details = [
+            Details { arrival_ns: Some(7), job: Some("j10"), chunk: Some("x") },
+            Details { job: Some("j2"), ..Details::default() },
+        ];
+        for (bytes, details) in [25, 40].into_iter().zip(&details) {
+            batch.replica("s").unwrap();
+            batch.end_request_of_bytes("c", bytes, details).unwrap();
+        }
+        for details in [
+            Details { job: Some(" "), ..Details::default() },
+            Details { arrival_ns: Some(1), chunk: Some(""), ..Details::default() },
+        ] {
+            batch.replica("s").unwrap();
+            assert!(batch.end_request_of_bytes("c", 1, &details).is_err());
+        }
+        let batch = batch.finish();
+        let told = |batch: &Batch, i: usize| {
+            let job = batch.job(i).map(|id| batch.jobs().name(id).to_owned());
+            (batch.bytes(i), batch.blocks(i), batch.arrival_ns(i), job, batch.chunk(i).map(str::to_owned))
+        };
+        let name = |name: &str| Some(name.to_owned());
+        let (first, second) = ((10, 1, 0, None, None), (25, 3, 7, name("j10"), name("x")));
+        let third = (40, 4, 0, name("j2"), None);
+        let all: Vec<_> = (0..batch.n_requests()).map(|i| told(&batch, i)).collect();
+        assert_eq!(all, [first.clone(), second.clone(), third.clone()]);
+        assert_eq!((batch.total_bytes(), batch.arrivals_ns()), (75, Some(&[0, 7, 0][..])));
+        assert_eq!(batch.jobs().iter().collect::<Vec<_>>(), ["j2", "j10"]);
+
+        let some = batch.subset(&[2, 0]);
+        assert_eq!([told(&some, 0), told(&some, 1)], [third.clone(), first.clone()]);
+        let rest = batch.rest([(1, 2)].into_iter(), |_| true).unwrap();
+        assert_eq!(told(&rest, 0), (20, 2, 7, name("j10"), name("x")));
+        let copy = |blocks| ExtraCopy { request: 1, from: ServerId(0), to: ServerId(0), blocks };
+        let copied = batch.with_copies(&[copy(1), copy(2)]);
+        let all: Vec<_> = (0..copied.n_requests()).map(|i| told(&copied, i)).collect();
+        let parts = [(10, 1), (15, 2)].map(|(bytes, blocks)| (bytes, blocks, 7, name("j10"), name("x")));
+        let left = (0, 0, 7, name("j10"), name("x"));
+        assert_eq!(all, [first, left, third, parts[0].clone(), parts[1].clone()]);
+        assert_eq!(copied.total_bytes(), 75);
+    }
 }

@@ -6,12 +6,14 @@
 
 mod batch;
 mod cluster;
+mod columns;
 mod names;
 mod number;
 mod plan;
 
 pub use batch::{Batch, BatchBuilder, ExtraCopy, MAX_REPLICAS, MAX_REQUESTS, ModelError, Replicas};
 pub use cluster::{Client, Cluster, MAX_SLOTS, Server, Speed};
+pub use columns::Details;
 pub use names::{NameTable, shown};
 pub(crate) use number::gcd;
 pub use number::{Fixed, Ratio};

@@ -23,8 +23,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::report::Report;
 use self::sweep::{Sweep, points};
 use super::Outcome;
-use crate::cli::{BatchArgs, SimulateArgs};
-use crate::formats::{self, InputError, Source};
+use crate::cli::{BatchArgs, ColumnArgs, SimulateArgs};
+use crate::formats::{self, InputError, Reading, Source};
 use crate::output::{Target, tell};
 use crate::text::{count, counted};
 
@@ -141,7 +141,7 @@ impl Written {
             );
         }
         let points = points(&self.sweeps);
-        let load = Folder { path: &self.folder, read: RefCell::default() };
+        let load = Folder { path: &self.folder, columns: &args.columns, read: RefCell::default() };
         let point = |swept: Vec<Set>| {
             let sets = [self.sets.clone(), swept.clone()].concat();
             let scenario = Scenario::read(&self.text, &sets, &load).map_err(|e| self.told(e, args))?;
@@ -188,6 +188,7 @@ impl Written {
 /// Where the files are that a scenario names.
 struct Folder<'a> {
     path: &'a Path,
+    columns: &'a ColumnArgs,
     /// What was read, which the points of a sweep share.
     read: RefCell<BTreeMap<String, (Batch, Cluster)>>,
 }
@@ -205,8 +206,9 @@ impl Load for Folder<'_> {
             clients: files.clients.map(path),
             block: files.block,
             max_concurrent: None,
+            columns: self.columns.clone(),
         };
-        let input = formats::read_input(&args).map_err(|error| error.to_string())?;
+        let input = formats::read_batch(&args).map_err(|error| error.to_string())?;
         self.read.borrow_mut().insert(key, (input.batch.clone(), input.cluster.clone()));
         Ok((input.batch, input.cluster))
     }
@@ -214,7 +216,9 @@ impl Load for Folder<'_> {
     fn tasks(&self, tasks: &str, processes: &str) -> Result<(Vec<String>, Work), String> {
         let open = |file: &str| Source::open(&self.path.join(file)).map_err(|error| format!("{error:#}"));
         let (tasks, processes) = (open(tasks)?, open(processes)?);
-        let input = formats::read_work((tasks.reader, &tasks.name), (processes.reader, &processes.name));
+        let reading = |name| Reading::of(name).ignoring(self.columns);
+        let tasks = (tasks.reader, &reading(&tasks.name));
+        let input = formats::read_work(tasks, (processes.reader, &reading(&processes.name)));
         let input = input.map_err(|error| error.to_string())?;
         Ok((input.servers.iter().map(str::to_owned).collect(), input.work))
     }

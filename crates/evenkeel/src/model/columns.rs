@@ -1,0 +1,97 @@
+//! What may be told of requests beside who wants how much from where.
+
+use std::sync::Arc;
+
+use super::ModelError;
+use super::names::{NameTable, checked};
+
+/// What may be told of a request beside who wants how much, and who holds it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Details<'a> {
+    /// When it arrives, in nanoseconds; without it, at the start.
+    pub arrival_ns: Option<u64>,
+    /// The job that it belongs to.
+    pub job: Option<&'a str>,
+    /// What the data is called.
+    pub chunk: Option<&'a str>,
+}
+
+/// The details of all requests: each column is empty, or has an entry for each request.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Columns {
+    pub(super) arrivals_ns: Vec<u64>,
+    pub(super) jobs: Labels,
+    pub(super) chunks: Labels,
+}
+
+/// The name that each request has, if it has one.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Labels {
+    names: Arc<NameTable>,
+    ids: Vec<u32>,
+}
+
+const NONE: u32 = u32::MAX;
+
+impl Columns {
+    /// The same names and no requests.
+    pub(super) fn emptied(&self) -> Self {
+        let emptied = |labels: &Labels| Labels { names: Arc::clone(&labels.names), ids: Vec::new() };
+        Self { arrivals_ns: Vec::new(), jobs: emptied(&self.jobs), chunks: emptied(&self.chunks) }
+    }
+
+    /// Adds what is told of the next request, after `n_requests` others. After an error nothing has changed.
+    pub(super) fn push(&mut self, n_requests: usize, details: &Details<'_>) -> Result<(), ModelError> {
+        let Details { arrival_ns, job, chunk } = *details;
+        job.map_or(Ok(()), |name| checked(name, "job"))?;
+        chunk.map_or(Ok(()), |name| checked(name, "chunk"))?;
+        push(&mut self.arrivals_ns, n_requests, arrival_ns, 0);
+        self.jobs.push(n_requests, job);
+        self.chunks.push(n_requests, chunk);
+        Ok(())
+    }
+
+    /// Adds what `other`, which has the same names, tells of its request `i`.
+    pub(super) fn push_from(&mut self, n_requests: usize, other: &Self, i: usize) {
+        push(&mut self.arrivals_ns, n_requests, other.arrivals_ns.get(i).copied(), 0);
+        push(&mut self.jobs.ids, n_requests, other.jobs.ids.get(i).copied(), NONE);
+        push(&mut self.chunks.ids, n_requests, other.chunks.ids.get(i).copied(), NONE);
+    }
+
+    /// Gives names their ids in natural order.
+    pub(super) fn sort_names(&mut self) {
+        self.jobs.sort_names();
+        self.chunks.sort_names();
+    }
+}
+
+impl Labels {
+    /// The names, by id.
+    pub(super) fn names(&self) -> &NameTable {
+        &self.names
+    }
+
+    /// The id of the name of request `i`.
+    pub(super) fn id(&self, i: usize) -> Option<u32> {
+        self.ids.get(i).copied().filter(|&id| id != NONE)
+    }
+
+    fn push(&mut self, n_requests: usize, name: Option<&str>) {
+        let id = name.map(|name| Arc::make_mut(&mut self.names).intern(name));
+        push(&mut self.ids, n_requests, id, NONE);
+    }
+
+    fn sort_names(&mut self) {
+        let (sorted, new_id) = self.names.sorted_naturally();
+        self.names = Arc::new(sorted);
+        self.ids.iter_mut().filter(|id| **id != NONE).for_each(|id| *id = new_id[*id as usize]);
+    }
+}
+
+/// Adds an entry to a column that is empty until the first is given.
+fn push<T: Clone>(column: &mut Vec<T>, n_requests: usize, entry: Option<T>, absent: T) {
+    if entry.is_some() || !column.is_empty() {
+        column.resize(n_requests, absent.clone());
+        column.push(entry.unwrap_or(absent));
+    }
+}
