@@ -128,8 +128,7 @@ fn memory(race: &Race, report: &mut Report) -> Result<()> {
 
 /// Servers that move a byte a nanosecond, and clients that wait for nothing.
 fn hardware(n_servers: u32) -> Hardware {
-    let server =
-        |host| Server { host, latency_ns: 0, rate: 1.0, slots: 1, speeds: Vec::new(), outages: Vec::new() };
+    let server = |host| Server { host, ..Server::default() };
     Hardware {
         servers: (0..n_servers).map(server).collect(),
         clients: (0..256).map(|client| Client { host: n_servers + client, slots: u32::MAX }).collect(),

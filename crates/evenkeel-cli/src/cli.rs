@@ -9,6 +9,9 @@ use evenkeel::select::opass_tenant::IMBALANCE_BLOCKS;
 
 use crate::formats::Reading;
 
+/// More threads than any machine has processors are a slip.
+const MOST_THREADS: i64 = 1024;
+
 /// Plan parallel I/O over replicated storage: which replica serves each request, and when, so that the job ends
 /// as early as can be proved possible.
 #[derive(Debug, Parser)]
@@ -540,8 +543,8 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "FILE")]
     pub processes: Option<PathBuf>,
     /// Runs at once; 0 is as many as there are processors. The result does not depend on it
-    #[arg(long, value_name = "N", default_value_t = 0)]
-    pub threads: usize,
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=MOST_THREADS))]
+    pub threads: u16,
     /// Do not ask before it takes long
     #[arg(long)]
     pub yes: bool,
@@ -719,7 +722,7 @@ pub struct ReproduceArgs {
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// On how many threads; 0 is as many as there are processors. The report does not depend on it
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=MOST_THREADS))]
     pub threads: u16,
     /// Where to write a page with all claims and plots; `-` is standard output
     #[arg(long, value_name = "FILE")]

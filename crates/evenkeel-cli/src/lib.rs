@@ -5,6 +5,6 @@ pub mod cli;
 pub mod commands;
 pub mod formats;
 mod html;
-mod output;
+pub mod output;
 mod plot;
 mod text;

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use evenkeel_cli::cli::Cli;
 use evenkeel_cli::commands::{self, Outcome};
+use evenkeel_cli::output::printable;
 
 fn main() -> ExitCode {
     match commands::run(Cli::parse()) {
@@ -17,7 +18,8 @@ fn main() -> ExitCode {
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // Nobody to tell if that fails, but the exit status still tells it.
-            let _ = writeln!(std::io::stderr(), "error: {error:#}");
+            let error = format!("{error:#}").replace('\n', " ");
+            let _ = writeln!(std::io::stderr(), "error: {}", printable(&error));
             ExitCode::from(2)
         }
     }

@@ -1,5 +1,6 @@
 //! Output: files that are there whole or not at all, and standard output whose reader may leave.
 
+use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -9,9 +10,22 @@ use tempfile::{Builder, NamedTempFile};
 
 const BUFFER: usize = 1 << 18;
 
+/// Text that only says something: whatever a terminal would take as a command, which may come from a file, is escaped.
+pub fn printable(text: &str) -> Cow<'_, str> {
+    let is_command = |c: char| c.is_control() && c != '\n';
+    if !text.contains(is_command) {
+        return text.into();
+    }
+    let mut printable = String::with_capacity(text.len() + 16);
+    for c in text.chars() {
+        if is_command(c) { printable.extend(c.escape_default()) } else { printable.push(c) }
+    }
+    printable.into()
+}
+
 /// Writes to standard output. A reader that has seen enough and left is no error.
 pub(crate) fn print(text: &str) -> io::Result<()> {
-    match io::stdout().write_all(text.as_bytes()) {
+    match io::stdout().write_all(printable(text).as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(io::Error::new(error.kind(), format!("cannot write to standard output: {error}"))),
         Ok(()) => Ok(()),
@@ -21,7 +35,7 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 /// Prints what a command has to say: to standard error, if one of its `outputs` is standard output.
 pub(crate) fn tell(text: &str, outputs: &[Option<&Path>]) -> io::Result<()> {
     if outputs.contains(&Some(Path::new("-"))) {
-        io::stderr().write_all(text.as_bytes())
+        io::stderr().write_all(printable(text).as_bytes())
     } else {
         print(text)
     }

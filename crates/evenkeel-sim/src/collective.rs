@@ -106,7 +106,29 @@ pub enum CollectiveError {
     Shuffle(#[from] ShuffleError),
 }
 
+impl CollectiveError {
+    /// The key that is to blame, of those of the workload.
+    pub(crate) fn key(&self) -> &'static str {
+        match self {
+            Self::NoneOf("applications") => "apps",
+            Self::NoneOf("bytes to read") => "bytes",
+            Self::NoneOf("bytes in a stripe") => "stripe",
+            Self::NoneOf(what) | Self::TooMany { what, .. } => what,
+            Self::NoPartners(..) => "partners",
+            Self::BadThreshold(_) => "threshold",
+            Self::Queue(_) => "requests",
+            Self::Unfit { .. } | Self::Shuffle(_) => "kind",
+        }
+    }
+}
+
 impl CollectiveIo {
+    /// Refuses what cannot be with so many servers and clients.
+    pub(crate) fn check(&self, n_servers: u64, n_clients: u64) -> Result<(), CollectiveError> {
+        self.options()?;
+        self.n_nodes(n_servers, n_clients).map(drop)
+    }
+
     /// One run under a policy for the queues of servers.
     pub fn run(
         &self,
@@ -140,7 +162,7 @@ impl CollectiveIo {
 
     /// All requests of all applications, by lot where that is left open.
     pub fn reads(&self, hardware: &Hardware, seed: u64) -> Result<Reads, CollectiveError> {
-        let nodes = self.check(hardware)?;
+        let nodes = self.n_nodes(hardware.servers.len() as u64, hardware.clients.len() as u64)?;
         let shuffles_ns = self.shuffles_ns(hardware, nodes, &mut Seeded::new(sub_seed(seed, 0)))?;
         let mut rows = Vec::new();
         for (aggregator, &shuffle_ns) in (0..).zip(&shuffles_ns) {
@@ -160,8 +182,7 @@ impl CollectiveIo {
     }
 
     /// Whether all numbers make sense; gives over how many nodes an application is spread.
-    fn check(&self, hardware: &Hardware) -> Result<u32, CollectiveError> {
-        let n_clients = hardware.clients.len() as u64;
+    fn n_nodes(&self, n_servers: u64, n_clients: u64) -> Result<u32, CollectiveError> {
         let nodes = self.nodes.unwrap_or(n_clients as u32);
         let stripe = self.stripe.unwrap_or(self.bytes);
         for (number, what) in [
@@ -171,7 +192,7 @@ impl CollectiveIo {
             (self.requests.into(), "requests"),
             (self.bytes.0, "bytes to read"),
             (stripe.0, "bytes in a stripe"),
-            (hardware.servers.len() as u64, "servers"),
+            (n_servers, "servers"),
             (n_clients, "clients"),
             (nodes.into(), "nodes"),
         ] {
@@ -196,7 +217,7 @@ impl CollectiveIo {
             }
         }
         // How many servers a request can touch.
-        let n_touched = (self.bytes.0 / stripe.0).saturating_add(2).min(hardware.servers.len() as u64);
+        let n_touched = (self.bytes.0 / stripe.0).saturating_add(2).min(n_servers);
         let n_requests = u128::from(self.apps) * u128::from(self.aggregators) * u128::from(self.requests);
         if n_requests.saturating_mul(n_touched.into()) > MAX_REQUESTS as u128 {
             return Err(QueueError::TooManyRequests.into());

@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use evenkeel::queue::{Queue, Request, Tagged};
 
 use crate::agenda::Agenda;
-use crate::hardware::{Hardware, Rate};
+use crate::hardware::{Hardware, Pace, Rate, Server};
 use crate::network::{FlowId, Network};
 use crate::outcome::Timeline;
 
@@ -113,8 +113,11 @@ enum Waiting {
 }
 
 #[derive(Debug)]
-struct Station {
+struct Station<'a> {
     waiting: Waiting,
+    pace: Pace<'a>,
+    /// Whether the next change of its rate is on the agenda.
+    is_watched: bool,
     /// The places of the jobs in its slots.
     running: Vec<u32>,
     is_up: bool,
@@ -130,7 +133,7 @@ struct Station {
 #[derive(Debug)]
 pub struct Fabric<'a> {
     hardware: &'a Hardware,
-    stations: Vec<Station>,
+    stations: Vec<Station<'a>>,
     network: Option<Network>,
     agenda: Agenda<Event>,
     /// When the next requests arrive. There is always such a time, so it does not go through the agenda.
@@ -150,8 +153,10 @@ impl<'a> Fabric<'a> {
     /// A cluster in which nothing is under way; each server has such a queue, first come, first served if none.
     pub fn new(hardware: &'a Hardware, queue: Option<&dyn Fn() -> Box<dyn Queue>>) -> Self {
         let waiting = || queue.map_or_else(|| Waiting::Fifo(VecDeque::new()), |new| Waiting::Ordered(new()));
-        let station = |_| Station {
+        let station = |server: &'a Server| Station {
             waiting: waiting(),
+            pace: Pace::new(server),
+            is_watched: false,
             running: Vec::new(),
             is_up: true,
             is_choosing: false,
@@ -170,9 +175,6 @@ impl<'a> Fabric<'a> {
                 if until_ns < u64::MAX {
                     agenda.add(until_ns, Event::Up(number));
                 }
-            }
-            for &(from_ns, _) in server.speeds.iter().filter(|_| network.is_some()) {
-                agenda.add(from_ns, Event::Speed(number));
             }
         }
         Self {
@@ -215,6 +217,11 @@ impl<'a> Fabric<'a> {
     /// How many events there were.
     pub fn n_events(&self) -> u64 {
         self.n_events
+    }
+
+    /// Whether a job has a slot: when nothing will ever happen, one that was to end after all times that can be told.
+    pub fn is_serving(&self) -> bool {
+        self.stations.iter().any(|station| !station.running.is_empty())
     }
 
     /// The bytes that each server has moved for jobs that are done.
@@ -399,7 +406,8 @@ impl<'a> Fabric<'a> {
         let latency_ns = server.latency_ns.saturating_add(if turns { self.seek_ns } else { 0 });
         let from_ns = self.now_ns.saturating_add(latency_ns);
         if self.network.is_none() {
-            self.agenda.add(server.done_ns(from_ns, job.bytes), Event::Done(id));
+            station.pace.advance(self.now_ns);
+            self.agenda.add(station.pace.done_ns(from_ns, job.bytes), Event::Done(id));
         } else if latency_ns == 0 {
             self.begin_flow(id);
         } else {
@@ -410,10 +418,22 @@ impl<'a> Fabric<'a> {
     fn begin_flow(&mut self, id: JobId) {
         let Some(network) = &mut self.network else { return };
         let Place { job, .. } = self.places[id.place as usize];
-        let server = &self.hardware.servers[job.server as usize];
-        let cap = server.rate * server.factor(self.now_ns);
+        let pace = &mut self.stations[job.server as usize].pace;
+        pace.advance(self.now_ns);
+        let cap = pace.rate(self.now_ns);
         let flow = network.start(self.now_ns, job.from, job.to, job.bytes, cap, id.place.into());
         self.places[id.place as usize].phase = Phase::Flowing(flow);
+        self.watch(job.server);
+    }
+
+    /// Sees to it that flows of a server follow its rate.
+    fn watch(&mut self, server: u32) {
+        let station = &mut self.stations[server as usize];
+        if !station.is_watched {
+            let changes_ns = station.pace.changes_ns(self.now_ns);
+            station.is_watched = changes_ns < u64::MAX;
+            self.agenda.add(changes_ns, Event::Speed(server));
+        }
     }
 
     /// Whether nothing will ever happen, unless something is submitted.
@@ -500,12 +520,20 @@ impl<'a> Fabric<'a> {
 
     fn change_speed(&mut self, server: u32) {
         let Some(network) = &mut self.network else { return };
-        let spec = &self.hardware.servers[server as usize];
-        let cap = spec.rate * spec.factor(self.now_ns);
-        for &place in &self.stations[server as usize].running {
+        let station = &mut self.stations[server as usize];
+        station.is_watched = false;
+        station.pace.advance(self.now_ns);
+        let cap = station.pace.rate(self.now_ns);
+        let mut is_flowing = false;
+        for &place in &station.running {
             if let Phase::Flowing(flow) = self.places[place as usize].phase {
                 network.set_cap(self.now_ns, flow, cap);
+                is_flowing = true;
             }
+        }
+        // Else the next flow will see to it.
+        if is_flowing {
+            self.watch(server);
         }
     }
 

@@ -55,7 +55,7 @@ fn response(seen: &Seen<'_>, of_1000: u64) -> Option<f64> {
 /// All measures.
 pub static MEASURES: [Measure; 19] = [
     measure("makespan", Unit::Time, "when the last was done", |seen| Some(seconds(seen.outcome.makespan_ns))),
-    measure("bound", Unit::Time, "no schedule ends before, if all arrive at once", |seen| {
+    measure("bound", Unit::Time, "no schedule of what was done ends before, if all arrive at once", |seen| {
         seen.outcome.bound_ns.map(seconds)
     }),
     measure("ratio", Unit::Times, "makespan divided by the bound", |seen| seen.outcome.ratio()),

@@ -81,12 +81,16 @@ impl Timeline {
 pub struct Outcome {
     /// When the last was done.
     pub makespan_ns: u64,
-    /// No schedule could have ended earlier, where that is known.
+    /// No schedule of all that was done could have ended earlier, where that is known.
     pub bound_ns: Option<u64>,
     /// From arrival to completion, ascending, of all that were done.
     pub responses_ns: Vec<u64>,
     /// How many were not done.
     pub n_failed: u64,
+    /// Which requests were not done; of other work nothing is told.
+    pub undone: Vec<u32>,
+    /// Whether something would have ended after all times that can be told, 584 years.
+    pub is_endless: bool,
     /// Bytes that did not leave their host.
     pub local_bytes: u64,
     /// Bytes that went through the network.
@@ -125,6 +129,7 @@ impl Outcome {
     /// The end of a run of so many things, of which some may not be done: adds what the fabric has counted.
     pub(crate) fn close(mut self, n_wanted: usize, fabric: Fabric<'_>) -> Self {
         self.n_failed = (n_wanted - self.responses_ns.len()) as u64;
+        self.is_endless = fabric.is_serving();
         self.responses_ns.sort_unstable();
         self.n_events = fabric.n_events();
         self.bytes_of_servers = fabric.bytes_of_servers();

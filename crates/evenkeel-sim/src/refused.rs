@@ -32,6 +32,15 @@ pub enum Refused {
 }
 
 impl Refused {
+    /// The key that is to blame, of those of the workload.
+    pub(crate) fn key(&self) -> &'static str {
+        match self {
+            Self::Setting { name, .. } => name,
+            Self::Copies { .. } => "copies",
+            _ => "kind",
+        }
+    }
+
     /// A policy that answers another question than those that fit.
     pub(crate) fn policy(policy: &Policy, question: &'static str, fits: fn(&Policy) -> bool) -> Self {
         let names: Vec<&str> = POLICIES.iter().filter(|other| fits(other)).map(|other| other.name).collect();

@@ -102,6 +102,12 @@ impl Series {
         Estimate::of(&values?)
     }
 
+    /// How many were not done, on average; such a series is no match for one that did everything.
+    pub fn n_failed(&self) -> f64 {
+        let n_failed = measure::find("failed").and_then(|failed| self.estimate(failed));
+        n_failed.map_or(0.0, |about| about.mean)
+    }
+
     /// The mean response of all runs at each of [`measure::shares`], in seconds.
     pub fn responses(&self) -> Vec<f64> {
         let n_shares = self.runs.iter().map(|(_, run)| run.responses_ns.len()).min().unwrap_or(0);

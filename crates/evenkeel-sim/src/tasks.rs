@@ -13,7 +13,7 @@ use evenkeel::assign::{
 };
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::ServerId;
-use evenkeel::policy::{AssignFn, Kind, Policy};
+use evenkeel::policy::{Kind, Policy};
 use serde::Deserialize;
 
 use crate::chance::{exponential, sample_in_turn, sub_seed};
@@ -103,14 +103,19 @@ impl Tasks {
         seed: u64,
         keep_timeline: bool,
     ) -> Result<Outcome, Refused> {
-        self.check(policy)?;
+        self.check_drawn(hardware.servers.len())?;
+        let work = self.work(hardware, seed)?;
+        let hosts: Vec<u32> = self.hosts(hardware).collect();
+        self.by_policy(&work, &hosts, hardware, policy, seed, keep_timeline)
+    }
+
+    /// Refuses what cannot be drawn for so many servers.
+    pub(crate) fn check_drawn(&self, n_servers: usize) -> Result<(), Refused> {
         if self.inputs.is_empty() {
             let wanted = "name the size of at least one";
             return Err(Refused::Setting { name: "inputs", given: "empty".to_owned(), wanted });
         }
-        let work = self.work(hardware, seed)?;
-        let hosts: Vec<u32> = self.hosts(hardware).collect();
-        self.by_policy(&work, &hosts, hardware, policy, seed, keep_timeline)
+        Refused::copies(self.copies, n_servers)
     }
 
     /// Runs tasks that are not drawn, on servers that are the first of the cluster. Each process is on the host of its server;
@@ -138,12 +143,8 @@ impl Tasks {
         self.by_policy(work, &hosts, &hardware, policy, seed, keep_timeline)
     }
 
-    /// The policy, if it is one for such tasks; and pieces that are none are refused.
-    fn check(&self, policy: &Policy) -> Result<AssignFn, Refused> {
-        let Kind::Assign(assign) = policy.kind else {
-            let fits = |policy: &Policy| matches!(policy.kind, Kind::Assign(_));
-            return Err(Refused::policy(policy, "which process does which task", fits));
-        };
+    /// Refuses pieces that are none.
+    pub(crate) fn check(&self) -> Result<(), Refused> {
         if self.buffer == Some(Bytes(0)) {
             let wanted = "pieces have at least a byte; leave it out to read chunks at once";
             return Err(Refused::Setting { name: "buffer", given: "0".to_owned(), wanted });
@@ -153,7 +154,7 @@ impl Tasks {
             let wanted = "a chunk would be more than a million pieces; read more at once";
             return Err(Refused::Setting { name: "buffer", given: buffer.to_string(), wanted });
         }
-        Ok(assign)
+        Ok(())
     }
 
     fn by_policy(
@@ -165,7 +166,11 @@ impl Tasks {
         seed: u64,
         keep_timeline: bool,
     ) -> Result<Outcome, Refused> {
-        let assign = self.check(policy)?;
+        let Kind::Assign(assign) = policy.kind else {
+            let fits = |policy: &Policy| matches!(policy.kind, Kind::Assign(_));
+            return Err(Refused::policy(policy, "which process does which task", fits));
+        };
+        self.check()?;
         let sources = self.sources.unwrap_or(match policy.name {
             "rank" => Sources::Drawn,
             _ => Sources::Balanced,

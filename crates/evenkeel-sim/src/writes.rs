@@ -228,10 +228,10 @@ impl Backlog {
             |name, given: f64, wanted| Err(Refused::Setting { name, given: given.to_string(), wanted });
         match self {
             Self { stragglers, .. } if !(0.0..=1.0).contains(stragglers) => {
-                refused("stragglers", *stragglers, "give a part from 0 to 1")
+                refused("backlog.stragglers", *stragglers, "give a part from 0 to 1")
             }
             Self { times, .. } if !(0.0..=1e6).contains(times) => {
-                refused("times", *times, "give a number from 0 to 1000000")
+                refused("backlog.times", *times, "give a number from 0 to 1000000")
             }
             _ => Ok(()),
         }
@@ -259,6 +259,13 @@ impl Writes {
         self.sizes.classes().iter().map(|class| class.to.0).max().unwrap_or(0)
     }
 
+    /// Refuses what cannot be on so many servers.
+    pub(crate) fn check(&self, n_servers: usize) -> Result<(), Refused> {
+        Refused::copies(self.copies, n_servers)?;
+        Mix::new(&self.sizes)?;
+        self.backlog.as_ref().map_or(Ok(()), Backlog::check)
+    }
+
     /// Runs them under a policy that places writes. Responses are from when a client wants to write to when all copies are
     /// written. The bytes of servers are those of these writes; redirected are those without a copy on the default server.
     pub fn run(
@@ -276,7 +283,7 @@ impl Writes {
             return Err(Refused::NoClients);
         }
         let (n_servers, asks) = (hardware.servers.len() as u32, policy.name == ASKING);
-        Refused::copies(self.copies, hardware.servers.len())?;
+        self.check(hardware.servers.len())?;
         let mix = Mix::new(&self.sizes)?;
         let backlogs = self.backlogs(n_servers, seed)?;
         let is_known = asks || self.backlog.as_ref().is_none_or(|backlog| backlog.known);

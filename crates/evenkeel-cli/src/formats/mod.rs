@@ -23,6 +23,7 @@ use evenkeel::model::{Batch, BatchBuilder, Client, Cluster, NameTable, Server};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::cli::{BatchArgs, ColumnArgs};
+use crate::output::printable;
 
 pub use assign_csv::{WorkInput, read_work, write_assignment};
 pub use batch_csv::{read_batch_csv, write_batch_csv};
@@ -122,7 +123,7 @@ const LONG_READ_BYTES: u64 = 32 << 20;
 
 /// Drawn on standard error, and only if that is a terminal.
 fn progress_bar(bytes: u64, name: &str) -> ProgressBar {
-    let bar = ProgressBar::new(bytes).with_message(format!("reading {name}"));
+    let bar = ProgressBar::new(bytes).with_message(printable(&format!("reading {name}")).into_owned());
     match ProgressStyle::with_template("{msg} {wide_bar} {bytes}/{total_bytes} {eta}") {
         Ok(style) => bar.with_style(style),
         Err(_) => bar,

@@ -150,7 +150,7 @@ fn wrong_usage_is_told() {
     for (args, expected) in [
         ("reproduce 000 7", "there is no paper `7`; there are: 000"),
         ("reproduce --quick --html nowhere/page.html", "cannot write nowhere/page.html"),
-        ("reproduce --threads 100000", "100000 is not in 0..=65535"),
+        ("reproduce --threads 100000", "100000 is not in 0..=1024"),
     ] {
         let output = evenkeel(&args.split(' ').collect::<Vec<_>>(), folder.path());
         assert_eq!(output.status.code(), Some(2), "{args}");

@@ -184,10 +184,60 @@ fn tasks_are_a_scenario() {
     }
 }
 
+/// Whoever did not do everything is told as such, first and last, and is never the best.
+#[test]
+fn failures_do_not_look_like_speed() {
+    let text = "policies = ['optimal', 'random', 'first']\n[servers]\ncount = 4\n[clients]\ncount = 8\n\
+         [[down]]\nservers = ['s0', 's1']\nfrom = '5s'\nuntil = '200s'\n[workload]\nrequests = 400\ncopies = 2\n";
+    let folder = folder_with(&[("a.toml", text)]);
+    let report = json(&words("simulate a.toml --json --html page.html --csv runs.csv"), folder.path());
+    let told = |result: &Value| (result["policy"].as_str().unwrap().to_owned(), result["complete"].clone());
+    let told: Vec<_> = results(&report).iter().map(told).collect();
+    let row = |name: &str, is_complete: bool| (name.to_owned(), Value::from(is_complete));
+    assert_eq!(told, [row("random", true), row("first", true), row("optimal", false)]);
+    let lost = &results(&report)[2];
+    let (n_failed, whole) = (mean(lost, "failed"), mean(&results(&report)[0], "bound"));
+    assert!(n_failed > 10.0 && mean(lost, "makespan") < mean(&results(&report)[0], "makespan"));
+    // As servers are alike, the bound is in proportion to the work.
+    assert!(mean(lost, "bound") < whole * (1.0 - 0.5 * n_failed / 400.0), "{lost}");
+    assert!(mean(lost, "ratio") >= 1.0);
+    let table = printed(&words("simulate a.toml --set measures=[\"p99\"]"), folder.path());
+    let rows: Vec<Vec<&str>> = table.lines().map(words).filter(|row| row.len() > 1).collect();
+    let header = rows.iter().position(|row| row[0] == "policy").unwrap();
+    assert_eq!(rows[header][..2], ["policy", "failed"]);
+    assert_eq!(rows[header + 3][..2], ["optimal", &n_failed.to_string()], "{table}");
+    assert!(table.ends_with(&format!("  optimal  {n_failed} failed\n")), "no bar: {table}");
+    let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
+    let best: Vec<&str> = page.lines().filter(|line| line.contains("class=\"best\"")).collect();
+    assert!(best.len() == 3 && best.iter().all(|line| !line.contains("optimal")), "{best:?}");
+    assert_eq!(page.matches(&format!(">{n_failed} failed<")).count(), 5, "three bars, two maps");
+}
+
+/// Whatever a scenario or a batch brings, the terminal is given no commands; a name may have any bytes.
+#[test]
+fn names_from_outside() {
+    use std::os::unix::ffi::OsStrExt as _;
+    let text = "title = \"a\\u001b]0;b\\u0007\\u009b2J\"\npolicies = ['first']\n[workload]\nrequests = 3\n";
+    let folder = folder_with(&[("a.toml", text), ("b.toml", "title = \"\\u001b[2J\"\nx = 1\n")]);
+    let printed = printed(&["simulate", "a.toml"], folder.path());
+    assert!(printed.starts_with("a\\u{1b}]0;b\\u{7}\\u{9b}2J. 100 servers"), "{printed}");
+    assert!(!printed.contains(|c: char| c.is_control() && c != '\n'), "{printed}");
+    let error = stderr(&evenkeel(&["simulate", "b.toml", "--set", "\u{1b}[2J=1"], folder.path()));
+    assert!(error.starts_with("error: ") && !error.contains('\u{1b}'), "{error}");
+    let name = std::ffi::OsStr::from_bytes(b"b\xff.csv");
+    fs::write(folder.path().join(name), "client,bytes,replicas\nc,1,s\n").unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+        .args(["simulate".as_ref(), name])
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+}
+
 /// What is wrong, in which line, and what was probably meant.
 #[test]
 fn wrong_scenarios_are_refused() {
-    for (line, place, message) in [
+    for wrong in [
         ("sede = 1", "a.toml:1", "there is no key `sede`; did you mean `seed`?"),
         ("repetitions = 0", "a.toml:1", "from 1 to"),
         ("policies = [\n  'random',\n  'optimall',\n]", "a.toml:3", "did you mean `optimal`?"),
@@ -197,6 +247,13 @@ fn wrong_scenarios_are_refused() {
         ("measures = ['p98']", "a.toml:1", "did you mean `p9"),
         ("[servers]\ncuont = 3", "a.toml:2", "did you mean `count`?"),
         ("[servers]\ncount = 0", "a.toml:2", "0 is not from 1"),
+        ("[servers]\ncount = 'x'", "a.toml:2", "expected a whole number from 0 to 4294967295"),
+        ("[servers]\nspeed = true", "a.toml:2", "expected a number"),
+        ("[servers]\ncount = 1048577", "a.toml:2", "1048577 is not from 1"),
+        ("[clients]\ncount = 4294967295", "a.toml:2", "4294967295 is not from 1"),
+        ("[workload]\nin_turn = 1", "a.toml:2", "expected true or false"),
+        ("[workload]\nrequests = 134217728", "a.toml:2", "134217728 requests with 3 copies"),
+        ("[workload]\nbytes = '900000TB'\nrequests = 1000", "a.toml:2", "more than can be counted"),
         ("[servers]\ncount = -1", "a.toml:2", "integer `-1`"),
         ("[servers]\nlatency = 5", "a.toml:2", "not a span of time"),
         ("[servers]\nlatency = '5 parsecs'", "a.toml:2", "not a span of time"),
@@ -219,6 +276,12 @@ fn wrong_scenarios_are_refused() {
         ("[[slow]]\nservers = 1\nfactor = 0.5\nfrom = '2s'\nuntil = '1s'", "a.toml:5", "ends before"),
         ("[[slow]]\nservers = 1\nfactor = 0.5\nevery = '2s'", "a.toml:4", "needs `lasts`"),
         ("[[slow]]\nservers = 1\nfactor = 0.5\nlasts = '2s'", "a.toml:4", "needs `every`"),
+        (
+            "[[slow]]\nservers = 1\nfactor = 0.5\nevery = '1ns'\nlasts = '1ns'",
+            "a.toml:4",
+            "more than a billion",
+        ),
+        ("[servers]\nspeed = 1e-6\n[workload]\nbytes = '900TB'\nrequests = 9\n", "a.toml", "584 years"),
         ("[[down]]\nservers = 1\nfrom = '2s'\nuntil = '2s'", "a.toml:4", "ends before"),
         ("[[down]]\nservers = 1\nfactor = 1", "a.toml:3", "there is no key `factor`"),
         ("[clients]\ncount = 0", "a.toml:2", "0 is not from 1"),
@@ -245,15 +308,28 @@ fn wrong_scenarios_are_refused() {
         ("policies = ['colour']\n[workload]\narrivals = 'even'\nrate = 9", "a.toml:1", "all there"),
         ("[workload]\nbatch = 'none.csv'", "a.toml:2", "cannot read it"),
         ("[workload]\nbatch = 'b.csv'\ncopies = 2", "a.toml:3", "the batch says that"),
+        ("seed = ", "a.toml:1", ""),
+        ("seed = 1\nseed = 2", "a.toml:2", "duplicate key"),
+        ("[servers", "a.toml:1", ""),
+    ] {
+        refused(wrong);
+    }
+}
+
+/// The same of other work than requests.
+#[test]
+fn wrong_work_is_refused() {
+    for wrong in [
         ("[servers]\nqueue = 'hio'\n[workload]\nkind = 'writes'", "a.toml:2", "queues are for requests"),
         ("policies = ['optimal']\n[workload]\nkind = 'tasks'", "a.toml:1", "known are rank"),
         ("[workload]\nkind = 'tasks'\nfile = 'x'", "a.toml:3", "both"),
         ("[workload]\nkind = 'tasks'\nfile = 'x'\nprocesses_file = 'y'", "a.toml:3", "cannot read it"),
         ("[workload]\nkind = 'tasks'\nfile = 'x'\nprocesses_file = 'y'\ncopies = 2", "a.toml:5", "say that"),
         ("[workload]\nkind = 'tasks'\ntask = 3", "a.toml:3", "did you mean `tasks`?"),
-        ("[workload]\nkind = 'tasks'\ncopies = 101", "a.toml", "101 copies"),
-        ("[workload]\nkind = 'tasks'\nbuffer = 0", "a.toml", "at least a byte"),
-        ("[workload]\nkind = 'tasks'\nbuffer = 1", "a.toml", "more than a million pieces"),
+        ("[workload]\nkind = 'tasks'\ncopies = 101", "a.toml:3", "101 copies"),
+        ("[workload]\nkind = 'tasks'\ninputs = []", "a.toml:3", "at least one"),
+        ("[workload]\nkind = 'tasks'\nbuffer = 0", "a.toml:3", "at least a byte"),
+        ("[workload]\nkind = 'tasks'\nbuffer = 1", "a.toml:3", "more than a million pieces"),
         ("[workload]\nkind = 'writes'\nheartbeat = '1ns'", "a.toml:3", "heartbeats"),
         ("[servers]\nlatency = '200000h'\n[workload]\nkind = 'writes'", "a.toml:3", "heartbeats"),
         ("[workload]\nkind = 'tasks'\ntasks_per_process = 4294967295", "a.toml:1", "reads and writes"),
@@ -263,18 +339,21 @@ fn wrong_scenarios_are_refused() {
         ("[workload]\nkind = 'jobs'\ncycles = 4294967295", "a.toml:1", "reads and writes"),
         ("[workload]\nkind = 'collective'\napps = 4294967295", "a.toml:3", "reads and writes"),
         ("[workload]\nkind = 'jobs'\ncycle = 2", "a.toml:3", "did you mean `cycles`?"),
-        ("[workload]\nkind = 'jobs'\ncopies = 0", "a.toml", "0 copies"),
+        ("[workload]\nkind = 'jobs'\ncopies = 0", "a.toml:3", "0 copies"),
         ("[workload]\nkind = 'writes'\nwindow = -1", "a.toml:3", "integer `-1`"),
-        ("[workload]\nkind = 'writes'\ncopies = 101", "a.toml", "101"),
+        ("[workload]\nkind = 'writes'\ncopies = 101", "a.toml:3", "101"),
+        ("[workload]\nkind = 'writes'\nsizes = { from = 2, to = 1 }", "a.toml:3", "shortest first"),
+        ("[workload]\nkind = 'writes'\n[workload.backlog]\nstragglers = 3.0", "a.toml:4", "from 0 to 1"),
         ("[workload]\nkind = 'collective'\nbytes = 'many'", "a.toml:3", "not a size"),
-        ("[workload]\nkind = 'collective'\naggregators = 0", "a.toml", "aggregators"),
-        ("seed = ", "a.toml:1", ""),
-        ("seed = 1\nseed = 2", "a.toml:2", "duplicate key"),
-        ("[servers", "a.toml:1", ""),
+        ("[workload]\nkind = 'collective'\naggregators = 0", "a.toml:3", "aggregators"),
+        ("[workload]\nkind = 'collective'\nthreshold = -1.0", "a.toml:3", "not a share"),
     ] {
-        let files: [(&str, &[u8]); 1] = [("a.toml", line.as_bytes())];
-        assert_refused(&files, &["simulate", "a.toml"], &[place, message]);
+        refused(wrong);
     }
+}
+
+fn refused((text, place, message): (&str, &str, &str)) {
+    assert_refused(&[("a.toml", text.as_bytes())], &["simulate", "a.toml"], &[place, message]);
 }
 
 #[test]
@@ -303,6 +382,14 @@ fn wrong_arguments_are_refused() {
         let args = [vec!["simulate", "small.toml"], words(args)].concat();
         assert_refused(&[("small.toml", SMALL.as_bytes())], &args, &[message]);
     }
+    for (header, message) in [
+        ("klient,bytes,replicas", "x:1: unknown column `klient`"),
+        ("client,bytes", "x:1: column `replicas` is missing"),
+        ("tsk,bytes,replicas", "x:1: unknown column `tsk`"),
+        ("s0,s1,s2", "x:1: unknown column `s0`"),
+    ] {
+        assert_refused(&[("x", format!("{header}\n1,2,3\n").as_bytes())], &["simulate", "x"], &[message]);
+    }
     let tasks: (&str, &[u8]) = ("tasks.csv", b"task,bytes,replicas\nt,1,s0\n");
     assert_refused(&[tasks], &["simulate", "tasks.csv"], &["--processes"]);
     let bad = [tasks, ("p.csv", b"process,server\np,s0\np,s0\n" as &[u8])];
@@ -314,6 +401,17 @@ fn wrong_arguments_are_refused() {
     let busy: [(&str, &[u8]); 2] =
         [("b.csv", b"client,replicas\nc,s\n"), ("s.csv", b"server,backlog\ns,5\n")];
     assert_refused(&busy, &["simulate", "b.csv", "--servers", "s.csv"], &["backlogs"]);
+}
+
+/// More threads than any machine has are refused, not tried.
+#[test]
+fn threads_have_a_limit() {
+    let folder = folder_with(&[("small.toml", SMALL)]);
+    for args in ["simulate small.toml --threads 1025", "reproduce --threads 65535"] {
+        let output = evenkeel(&words(args), folder.path());
+        assert_eq!(output.status.code(), Some(2));
+        assert!(stderr(&output).contains("is not in 0..=1024"), "{}", stderr(&output));
+    }
 }
 
 /// What takes long is said before; where nobody can answer, it needs --yes.

@@ -153,10 +153,7 @@ impl Setting {
     }
 
     fn hardware(&self) -> Hardware {
-        let server = |host| {
-            let (speeds, outages) = (Vec::new(), Vec::new());
-            Server { host, latency_ns: 0, rate: self.mb_s / 1000.0, slots: 1, speeds, outages }
-        };
+        let server = |host| Server { host, rate: self.mb_s / 1000.0, ..Server::default() };
         let n_servers = 3;
         Hardware {
             servers: (0..n_servers).map(server).collect(),

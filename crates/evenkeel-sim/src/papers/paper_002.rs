@@ -156,14 +156,7 @@ impl Open {
 
 /// The paper's testbed with so many storage nodes.
 fn testbed(n_servers: u32) -> Hardware {
-    let server = |host| Server {
-        host,
-        latency_ns: 5_000_000,
-        rate: 0.1,
-        slots: 1,
-        speeds: Vec::new(),
-        outages: Vec::new(),
-    };
+    let server = |host| Server { host, latency_ns: 5_000_000, rate: 0.1, ..Server::default() };
     Hardware {
         servers: (0..n_servers).map(server).collect(),
         clients: (0..16).map(|client| Client { host: n_servers + client, slots: 1 }).collect(),

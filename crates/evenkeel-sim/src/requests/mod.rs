@@ -65,16 +65,19 @@ impl Requests {
         Ok(Self { batch: sized.finish(), block_bytes, bytes: Some(bytes), arrivals_ns })
     }
 
-    /// No schedule of requests that are all there from the start ends earlier.
-    pub fn bound_ns(&self, hardware: &Hardware) -> Result<u64, ModelError> {
-        match &self.bytes {
-            None => Ok(View::new(self, hardware)?.bound_ns(self)),
-            // By what there is to move, not by blocks, which are rounded up.
-            Some(bytes) => {
-                let exact = Self { bytes: None, ..Self::sized(&self.batch, bytes.clone(), 1, None)? };
-                Ok(View::new(&exact, hardware)?.bound_ns(&exact))
-            }
+    /// No schedule of requests that are all there from the start ends earlier, those that were not done left out.
+    pub fn bound_ns(&self, hardware: &Hardware, undone: &[u32]) -> Result<u64, ModelError> {
+        // By what there is to move, not by blocks, which are rounded up.
+        let exact = |bytes: &Vec<u64>| Self::sized(&self.batch, bytes.clone(), 1, None);
+        let exact = self.bytes.as_ref().map(exact).transpose()?.map(|exact| Self { bytes: None, ..exact });
+        let all = exact.as_ref().unwrap_or(self);
+        let view = View::new(all, hardware)?;
+        if undone.is_empty() {
+            return Ok(view.bound_ns(all));
         }
+        let mut blocks: Vec<u64> = (0..all.batch.n_requests()).map(|i| all.batch.blocks(i)).collect();
+        undone.iter().for_each(|&request| blocks[request as usize] = 0);
+        Ok(view.bound_ns(&Self::sized(&all.batch, blocks, 1, None)?))
     }
 
     /// The bytes of a request.
@@ -149,6 +152,7 @@ pub(crate) struct Run<'a> {
     /// Requests by arrival, and how many of them have arrived.
     by_arrival: Vec<u32>,
     n_arrived: usize,
+    is_done: Vec<bool>,
     pub(crate) outcome: Outcome,
 }
 
@@ -156,6 +160,7 @@ impl<'a> Run<'a> {
     fn new(requests: &'a Requests, fabric: Fabric<'a>) -> Self {
         let mut run = Self::without_arrivals(requests, fabric);
         run.by_arrival = (0..requests.batch.n_requests() as u32).collect();
+        run.is_done = vec![false; requests.batch.n_requests()];
         if requests.arrivals_ns.is_some() {
             run.by_arrival.sort_by_key(|&request| requests.arrival_ns(request as usize));
         }
@@ -166,8 +171,8 @@ impl<'a> Run<'a> {
 
     /// Whoever drives it says when requests arrive.
     pub(crate) fn without_arrivals(requests: &'a Requests, fabric: Fabric<'a>) -> Self {
-        let (is_write, by_arrival) = (Vec::new(), Vec::new());
-        Self { requests, fabric, is_write, by_arrival, n_arrived: 0, outcome: Outcome::default() }
+        let (is_write, by_arrival, is_done) = (Vec::new(), Vec::new(), Vec::new());
+        Self { requests, fabric, is_write, by_arrival, n_arrived: 0, is_done, outcome: Outcome::default() }
     }
 
     fn await_arrival(&mut self) {
@@ -214,9 +219,14 @@ impl<'a> Run<'a> {
         let now_ns = self.fabric.now_ns();
         self.outcome.makespan_ns = now_ns;
         self.outcome.responses_ns.push(now_ns.saturating_sub(self.requests.arrival_ns(request as usize)));
+        self.is_done[request as usize] = true;
     }
 
-    fn finish(self) -> Outcome {
+    fn finish(mut self) -> Outcome {
+        if self.outcome.responses_ns.len() < self.by_arrival.len() {
+            let undone = (0..).zip(&self.is_done).filter(|(_, is_done)| !**is_done);
+            self.outcome.undone = undone.map(|(request, _)| request).collect();
+        }
         self.outcome.close(self.by_arrival.len(), self.fabric)
     }
 }
@@ -293,9 +303,8 @@ mod tests {
         let mut batch = BatchBuilder::new();
         (0..2).for_each(|_| batch.request("c0", 3, &["s0"]).expect("a good request"));
         let requests = Requests { batch: batch.finish(), block_bytes: 5, bytes: None, arrivals_ns: None };
-        let (outages, speeds) = (Vec::new(), Vec::new());
         let hardware = Hardware {
-            servers: vec![Server { host: 7, latency_ns: 0, rate: 1.0, slots: 1, speeds, outages }],
+            servers: vec![Server { host: 7, ..Server::default() }],
             clients: vec![Client { host: 4, slots: 1 }],
             n_hosts: 8,
             nic: None,

@@ -118,7 +118,7 @@ pub fn by_policy(
             centre(requests, fabric, &view, take_back, choose)
         }
     };
-    outcome.bound_ns = (!is_over_time).then(|| requests.bound_ns(hardware)).transpose()?;
+    outcome.bound_ns = (!is_over_time).then(|| requests.bound_ns(hardware, &outcome.undone)).transpose()?;
     Ok(outcome)
 }
 

@@ -9,8 +9,8 @@ use evenkeel::queue::{Discipline, Options, Queue};
 use serde::Deserialize;
 
 use super::document::{Places, ScenarioError, not_known};
-use crate::chance::{exponential, sample, sub_seed};
-use crate::hardware::{self, Hardware, Nic};
+use crate::chance::{sample, sub_seed};
+use crate::hardware::{self, Hardware, Nic, Stalls};
 use crate::units::{Bytes, PerSecond, Span};
 
 /// What all servers have.
@@ -148,27 +148,24 @@ const USUAL_CLIENTS: u32 = 64;
 const MOST: u32 = 1 << 20;
 /// More ways to be slow or down are not written by hand.
 const MOST_CHANGES: usize = 100;
-/// No server is slow for a while more often than that.
-const MOST_EPISODES: usize = 10_000;
+/// So many stalls take a minute, and more tell no more.
+const MOST_STALLS: f64 = 1e9;
 
 impl Cluster {
     /// Names as many servers, and has as many clients, as are asked for.
-    pub(super) fn count_out(&mut self) {
-        // What is too many is told later, and need not be there.
-        let n_servers = self.servers.count.unwrap_or(USUAL_SERVERS).min(MOST + 1);
+    pub(super) fn count_out(&mut self, places: &Places) -> Result<(), ScenarioError> {
+        let n_servers = self.servers.count.unwrap_or(USUAL_SERVERS);
+        check_count("servers.count", n_servers.into(), places)?;
         self.names = (0..n_servers).map(|k| format!("s{k}")).collect();
         self.n_clients = self.clients.count.unwrap_or(USUAL_CLIENTS);
+        check_count("clients.count", self.n_clients.into(), places)
     }
 
     /// Refuses what cannot be.
     pub(super) fn check(&self, places: &Places) -> Result<(), ScenarioError> {
         let wrong = |key: &str, message: String| Err(places.error(key, message));
-        let n = self.names.len();
-        for (key, n) in [("servers.count", n as u64), ("clients.count", self.n_clients.into())] {
-            if n == 0 || n > MOST.into() {
-                return wrong(key, format!("{n} is not from 1 to {MOST}"));
-            }
-        }
+        check_count("servers.count", self.names.len() as u64, places)?;
+        check_count("clients.count", self.n_clients.into(), places)?;
         check_server("servers", Some(self.servers.speed), Some(self.servers.slots), places)?;
         for (name, different) in &self.named {
             let key = format!("servers.{name}");
@@ -224,15 +221,19 @@ impl Cluster {
         Some(|| (discipline.queue)(&Options::default()))
     }
 
-    /// What it is made of, with the lots of one repetition; it will be in use for at most about so long.
-    pub(super) fn hardware(&self, seed: u64, horizon_ns: u64) -> Hardware {
+    /// What it is made of, with the lots of one repetition.
+    pub(super) fn hardware(&self, seed: u64) -> Hardware {
         let n = self.names.len() as u32;
         let mut servers: Vec<hardware::Server> = (0..n).map(|server| self.server(server)).collect();
         let mut spells: Vec<Vec<(u64, u64, f64)>> = vec![Vec::new(); servers.len()];
         for (k, slow) in (0..).zip(&self.slow) {
-            let mut draw = Seeded::new(sub_seed(seed, SLOW + k));
-            for server in slow.servers.draw(&self.names, &mut draw) {
-                slow.spells(horizon_ns, &mut draw, &mut spells[server as usize]);
+            let seed = sub_seed(seed, SLOW + k);
+            for server in slow.servers.draw(&self.names, &mut Seeded::new(seed)) {
+                let server = server as usize;
+                match slow.stalls(sub_seed(seed, 1 + server as u64)) {
+                    Some(stalls) => servers[server].stalls.push(stalls),
+                    None => spells[server].push((slow.from.0, slow.until_ns(), slow.factor)),
+                }
             }
         }
         for (server, spells) in servers.iter_mut().zip(&spells) {
@@ -272,8 +273,7 @@ impl Cluster {
             latency_ns: own.and_then(|own| own.latency).unwrap_or(all.latency).0,
             rate: bandwidth * speed,
             slots: own.and_then(|own| own.slots).or(in_file).unwrap_or(all.slots),
-            speeds: Vec::new(),
-            outages: Vec::new(),
+            ..hardware::Server::default()
         }
     }
 
@@ -292,6 +292,27 @@ impl Cluster {
         hardware::Client { host, slots }
     }
 
+    /// Stalls must not be without end where all servers together have so many bytes to move, and are in use for so long.
+    pub(super) fn check_stalls(
+        &self,
+        bytes: f64,
+        least_ns: f64,
+        places: &Places,
+    ) -> Result<(), ScenarioError> {
+        let servers = (0..self.names.len() as u32).map(|server| self.server(server));
+        let rate: f64 = servers.map(|server| server.rate * f64::from(server.slots)).sum();
+        let work_ns = least_ns.max(bytes / rate);
+        for (k, slow) in self.slow.iter().enumerate() {
+            // Rates that cannot be are told elsewhere.
+            if work_ns.is_finite() && slow.least_stalls(self.names.len(), work_ns) > MOST_STALLS {
+                let message =
+                    "servers would stall more than a billion times; write a longer `every` or `lasts`";
+                return Err(places.error(&format!("slow.{k}.every"), message));
+            }
+        }
+        Ok(())
+    }
+
     /// The slowest that a server ever is, in bytes in a nanosecond.
     pub(super) fn least_rate(&self) -> f64 {
         let rates = (0..self.names.len() as u32).map(|server| self.server(server).rate);
@@ -302,6 +323,13 @@ impl Cluster {
 /// The numbers of draws for what is slow and down.
 const SLOW: u64 = 1 << 16;
 const DOWN: u64 = 2 << 16;
+
+fn check_count(key: &str, n: u64, places: &Places) -> Result<(), ScenarioError> {
+    match n {
+        1.. if n <= MOST.into() => Ok(()),
+        _ => Err(places.error(key, format!("{n} is not from 1 to {MOST}"))),
+    }
+}
 
 fn check_server(
     key: &str,
@@ -403,23 +431,33 @@ impl Slow {
         }
     }
 
-    /// When one server is slow.
-    fn spells(&self, horizon_ns: u64, draw: &mut dyn Draw, spells: &mut Vec<(u64, u64, f64)>) {
-        let until_ns = self.until.map_or(u64::MAX, |until| until.0);
-        let Some((every, lasts)) = self.every.zip(self.lasts) else {
-            spells.push((self.from.0, until_ns, self.factor));
-            return;
-        };
-        let mut now_ns = self.from.0;
-        for _ in 0..MOST_EPISODES {
-            now_ns = now_ns.saturating_add((exponential(draw) * every.0 as f64) as u64);
-            if now_ns >= until_ns.min(horizon_ns) {
-                return;
-            }
-            let end_ns = now_ns.saturating_add(lasts.0).min(until_ns);
-            spells.push((now_ns, end_ns, self.factor));
-            now_ns = end_ns;
-        }
+    fn until_ns(&self) -> u64 {
+        self.until.map_or(u64::MAX, |until| until.0)
+    }
+
+    /// How a server is slow that is so again and again.
+    fn stalls(&self, seed: u64) -> Option<Stalls> {
+        let (every, lasts) = self.every.zip(self.lasts)?;
+        Some(Stalls {
+            factor: self.factor,
+            from_ns: self.from.0,
+            until_ns: self.until_ns(),
+            every_ns: every.0,
+            lasts_ns: lasts.0,
+            seed,
+        })
+    }
+
+    /// How many stalls there are at least, on so many servers, while they move so many nanoseconds' worth of data.
+    fn least_stalls(&self, n_servers: usize, work_ns: f64) -> f64 {
+        let Some(stalls) = self.stalls(0) else { return 0.0 };
+        let (every, lasts) = (stalls.every_ns as f64, stalls.lasts_ns as f64);
+        let share = f64::from(self.servers.number(n_servers).unwrap_or(0)) / n_servers as f64;
+        let pace = 1.0 - share + share * (every + lasts * self.factor) / (every + lasts);
+        let until = (stalls.until_ns - stalls.from_ns) as f64;
+        (work_ns / pace - stalls.from_ns as f64).clamp(0.0, until) / (every + lasts)
+            * share
+            * n_servers as f64
     }
 }
 

@@ -124,10 +124,25 @@ fn plainer(message: &str, further: &[&str]) -> String {
     let unknown = match message {
         _ if message.starts_with("unknown field") => "key",
         _ if message.starts_with("unknown variant") => "choice",
-        _ => return message.replace('\n', " "),
+        _ => return in_words(&message.replace('\n', " ")),
     };
     let wrong = quoted.next().unwrap_or_default();
     not_known(unknown, wrong, &further.iter().copied().chain(quoted).collect::<Vec<_>>())
+}
+
+/// What serde says of values, without the names of types.
+fn in_words(message: &str) -> String {
+    let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
+    let expected = match expected {
+        "u32" => "a whole number from 0 to 4294967295",
+        "u64" | "usize" => "a whole number, not below 0",
+        "f64" => "a number",
+        "a boolean" => "true or false",
+        "a string" => "text in quotes",
+        "a sequence" => "a list in brackets",
+        other => other,
+    };
+    format!("{found}, expected {expected}")
 }
 
 /// What to say of a name that is none: which is nearest, and which there are.

@@ -128,6 +128,7 @@ impl Scenario {
         let places = &document.places;
         workload.settle(&mut cluster, places, load)?;
         cluster.check(places)?;
+        workload.check(&cluster, places)?;
         let repetitions = rest.repetitions.unwrap_or(1);
         if !(1..=MOST_REPETITIONS).contains(&repetitions) {
             let message = format!("{repetitions} repetitions are not from 1 to {MOST_REPETITIONS}");
@@ -161,7 +162,7 @@ impl Scenario {
 
     /// The cluster of a repetition.
     pub fn hardware(&self, repetition: u32) -> Hardware {
-        self.cluster.hardware(self.lots(repetition), self.workload.horizon_ns(&self.cluster))
+        self.cluster.hardware(self.lots(repetition))
     }
 
     /// What all lots of a repetition depend on.

@@ -20,6 +20,7 @@ use crate::fabric::Fabric;
 use crate::hardware::Hardware;
 use crate::jobs::Jobs;
 use crate::outcome::Outcome;
+use crate::refused::Refused;
 use crate::requests::{self, Requests, Way};
 use crate::tasks::Tasks;
 use crate::units::{Bytes, Span};
@@ -30,6 +31,8 @@ pub(super) const KINDS: [&str; 5] = ["requests", "jobs", "tasks", "writes", "col
 
 /// What is read or written fits into memory.
 const MOST_OPERATIONS: f64 = 2e7;
+/// The copies of all requests do, too, in some GB.
+const MOST_COPIES: u64 = 1 << 28;
 /// So many heartbeats take seconds, and more tell no more.
 const MOST_HEARTBEATS: f64 = 1e8;
 
@@ -81,7 +84,28 @@ impl Workload {
             Self::Tasks(work) => work.settle(cluster, places, load),
             Self::Jobs(_) | Self::Writes(_) | Self::Collective(_) => drawn_cluster(cluster, places),
         }?;
-        self.check_size(cluster, places)?;
+        self.check_size(cluster, places)
+    }
+
+    /// Refuses what cannot be on this cluster, and what would go on without an end.
+    pub(super) fn check(&self, cluster: &Cluster, places: &Places) -> Result<(), ScenarioError> {
+        let n_servers = cluster.names.len();
+        let refused = |key: &str, message: String| places.error(&format!("workload.{key}"), message);
+        let because = |why: Refused| refused(why.key(), why.to_string());
+        match self {
+            Self::Requests(_) => {}
+            Self::Jobs(work) => Refused::copies(work.copies, n_servers).map_err(because)?,
+            Self::Tasks(work) => work.check(n_servers).map_err(because)?,
+            Self::Writes(work) => work.check(n_servers).map_err(because)?,
+            Self::Collective(work) => work
+                .check(n_servers as u64, cluster.n_clients.into())
+                .map_err(|why| refused(why.key(), why.to_string()))?,
+        }
+        let arriving_ns = match self {
+            Self::Requests(work) => work.arriving_ns(),
+            _ => 0.0,
+        };
+        cluster.check_stalls(self.total_bytes(cluster), arriving_ns, places)?;
         self.check_heartbeats(cluster, places)
     }
 
@@ -116,17 +140,18 @@ impl Workload {
 
     /// Heartbeats go on as long as the writes do: there must not be too many of them.
     fn check_heartbeats(&self, cluster: &Cluster, places: &Places) -> Result<(), ScenarioError> {
-        let Self::Writes(Writes { heartbeat: Span(heartbeat_ns), writes, backlog, .. }) = self else {
+        let Self::Writes(Writes { heartbeat: Span(heartbeat_ns), writes, backlog, every, .. }) = self else {
             return Ok(());
         };
+        let every_ns = every.map_or(0.0, |every| every.0 as f64);
         let latencies_ns = (0..cluster.names.len() as u32).map(|server| cluster.server(server).latency_ns);
-        let latency_ns = f64::from(*writes) * latencies_ns.max().unwrap_or(0) as f64;
+        let latency_ns = f64::from(*writes) * (every_ns + latencies_ns.max().unwrap_or(0) as f64);
         let backlog = backlog.as_ref().map_or(0.0, |backlog| {
             backlog.mean.0 as f64 * (1.0 + backlog.times) + 6.0 * backlog.deviation.0 as f64
         });
-        let most_ns = self.horizon_ns(cluster) as f64 + latency_ns + backlog / cluster.least_rate();
-        // Rates that cannot be are told later.
-        let is_long = most_ns.is_finite() && most_ns / *heartbeat_ns as f64 > MOST_HEARTBEATS;
+        // All of it in turn, by the slowest server.
+        let most_ns = latency_ns + (self.total_bytes(cluster) + backlog) / cluster.least_rate();
+        let is_long = most_ns / *heartbeat_ns as f64 > MOST_HEARTBEATS;
         if *heartbeat_ns > 0 && is_long {
             let message = "there might be more than 100 million heartbeats; let servers report less often";
             return Err(places.error("workload.heartbeat", message));
@@ -164,27 +189,20 @@ impl Workload {
         }
     }
 
-    /// How long it could last at the very most, in nanoseconds: all of it in turn, by the slowest server.
-    pub(super) fn horizon_ns(&self, cluster: &Cluster) -> u64 {
+    /// How much there is to read and write.
+    fn total_bytes(&self, cluster: &Cluster) -> f64 {
         match self {
-            Self::Requests(work) => work.horizon_ns(cluster),
+            Self::Requests(work) => work.total_bytes(),
             Self::Jobs(work) => {
                 let n_cycles = f64::from(cluster.n_clients) * f64::from(work.jobs) * f64::from(work.cycles);
-                let bytes = (work.read.0 as f64 + work.write.0 as f64) * f64::from(work.requests);
-                (n_cycles * (work.compute.0 as f64 + bytes / cluster.least_rate())) as u64
+                n_cycles * (work.read.0 as f64 + work.write.0 as f64) * f64::from(work.requests)
             }
-            Self::Tasks(work) => work.horizon_ns(cluster),
-            Self::Writes(work) => {
-                let bytes = f64::from(work.writes) * f64::from(work.copies) * work.most_bytes() as f64;
-                (f64::from(work.writes) * work.every.map_or(0.0, |every| every.0 as f64)
-                    + bytes / cluster.least_rate()) as u64
-            }
+            Self::Tasks(work) => work.total_bytes(cluster),
+            Self::Writes(work) => f64::from(work.writes) * f64::from(work.copies) * work.most_bytes() as f64,
             Self::Collective(work) => {
                 let n_requests =
                     f64::from(work.apps) * f64::from(work.aggregators) * f64::from(work.requests);
-                (f64::from(work.apps) * work.interval.0 as f64
-                    + work.spread.0 as f64
-                    + n_requests * work.bytes.0 as f64 / cluster.least_rate()) as u64
+                n_requests * work.bytes.0 as f64
             }
         }
     }
@@ -198,7 +216,7 @@ impl Workload {
         seed: u64,
         keep_timeline: bool,
     ) -> Result<Outcome, String> {
-        match self {
+        let outcome = match self {
             Self::Requests(work) => {
                 let requests = work.draw(hardware, seed)?;
                 let mut fabric = Fabric::new(hardware, queue);
@@ -218,7 +236,14 @@ impl Workload {
             Self::Collective(work) => {
                 work.run(hardware, policy, seed, keep_timeline).map_err(|error| error.to_string())
             }
+        }?;
+        if outcome.n_failed > 0 && outcome.is_endless {
+            return Err(format!(
+                "{} would not be done within 584 years, which is all the time there is; give servers more speed, or less to do",
+                outcome.n_failed
+            ));
         }
+        Ok(outcome)
     }
 }
 
@@ -229,8 +254,7 @@ fn drawn_cluster(cluster: &mut Cluster, places: &Places) -> Result<(), ScenarioE
             return Err(places.error(key, "a file of servers or clients goes with workload.batch"));
         }
     }
-    cluster.count_out();
-    Ok(())
+    cluster.count_out(places)
 }
 
 /// Tasks, drawn or from a file.
@@ -291,6 +315,13 @@ impl TasksWork {
         Ok(())
     }
 
+    fn check(&self, n_servers: usize) -> Result<(), Refused> {
+        if self.loaded.is_none() {
+            self.tasks.check_drawn(n_servers)?;
+        }
+        self.tasks.check()
+    }
+
     /// Processes of their own are the clients.
     fn settle_processes(&self, cluster: &mut Cluster, places: &Places) -> Result<(), ScenarioError> {
         let Some(processes) = self.tasks.processes else { return Ok(()) };
@@ -302,16 +333,14 @@ impl TasksWork {
         Ok(())
     }
 
-    fn horizon_ns(&self, cluster: &Cluster) -> u64 {
-        let Tasks { tasks, tasks_per_process, inputs, compute, processes, .. } = &self.tasks;
+    fn total_bytes(&self, cluster: &Cluster) -> f64 {
+        if let Some(work) = &self.loaded {
+            return work.total_bytes() as f64;
+        }
+        let Tasks { tasks, tasks_per_process, inputs, processes, .. } = &self.tasks;
         let n_processes = processes.unwrap_or(cluster.n_clients);
         let n_tasks = tasks.map_or(f64::from(n_processes) * f64::from(*tasks_per_process), f64::from);
-        let drawn = n_tasks * inputs.iter().map(|input| input.0 as f64).sum::<f64>();
-        let (n_tasks, bytes) = self
-            .loaded
-            .as_ref()
-            .map_or((n_tasks, drawn), |work| (work.n_tasks() as f64, work.total_bytes() as f64));
-        (n_tasks * compute.0 as f64 + bytes / cluster.least_rate()) as u64
+        n_tasks * inputs.iter().map(|input| input.0 as f64).sum::<f64>()
     }
 
     fn run(
@@ -429,10 +458,6 @@ impl RequestsWork {
         if self.block == Some(Bytes(0)) {
             return wrong("block", "a block has at least a byte");
         }
-        if cluster.n_clients == 0 || cluster.names.is_empty() {
-            // Told with the cluster.
-            return Ok(());
-        }
         let few = Drawn { n_requests: 1, ..self.workload(n_servers, cluster.n_clients, 0) };
         few.generate().map_err(|error| {
             let key = match error {
@@ -442,9 +467,23 @@ impl RequestsWork {
             };
             places.error(key, error.to_string())
         })?;
-        match self.requests {
-            Some(0) => wrong("requests", "there is nothing to do without requests"),
-            Some(n) if n > 1 << 27 => wrong("requests", "so many requests are not simulated"),
+        let (n_requests, copies) = (self.n_requests() as u64, u64::from(few.copies));
+        let most_bytes = match self.sizes() {
+            Sizes::Fixed(bytes) | Sizes::Range { to: bytes, .. } => bytes.0,
+            // Nothing that is drawn is ever that large.
+            Sizes::Exponential { mean } => mean.0.saturating_mul(100),
+        };
+        match n_requests {
+            0 => wrong("requests", "there is nothing to do without requests"),
+            _ if n_requests.saturating_mul(copies) > MOST_COPIES => wrong(
+                "requests",
+                &format!(
+                    "{n_requests} requests with {copies} copies each are not simulated; at most {MOST_COPIES} copies in all"
+                ),
+            ),
+            _ if n_requests.checked_mul(most_bytes).is_none() => {
+                wrong("bytes", "that many bytes are more than can be counted; ask for less")
+            }
             _ => Ok(()),
         }
     }
@@ -533,12 +572,15 @@ impl RequestsWork {
         }
     }
 
-    fn horizon_ns(&self, cluster: &Cluster) -> u64 {
+    fn total_bytes(&self) -> f64 {
         let block = self.block.unwrap_or(Bytes(1)).0 as f64;
         let drawn = || self.sizes().mean() as f64 * self.n_requests() as f64;
-        let bytes = self.loaded.as_ref().map_or_else(drawn, |batch| batch.total_blocks() as f64 * block);
-        let arriving = self.rate.map_or(0.0, |rate| self.n_requests() as f64 / rate * 1e9);
-        (arriving + bytes / cluster.least_rate()) as u64
+        self.loaded.as_ref().map_or_else(drawn, |batch| batch.total_blocks() as f64 * block)
+    }
+
+    /// Until when requests arrive.
+    fn arriving_ns(&self) -> f64 {
+        self.rate.map_or(0.0, |rate| self.n_requests() as f64 / rate * 1e9)
     }
 
     /// The requests of one repetition.

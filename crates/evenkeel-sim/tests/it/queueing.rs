@@ -15,8 +15,7 @@ const MILLISECOND: u64 = 1_000_000;
 
 /// Servers that move a byte a nanosecond, and clients elsewhere.
 pub(crate) fn hardware(n_servers: u32, n_clients: u32) -> Hardware {
-    let server =
-        |host| Server { host, latency_ns: 0, rate: 1.0, slots: 1, speeds: Vec::new(), outages: Vec::new() };
+    let server = |host| Server { host, ..Server::default() };
     Hardware {
         servers: (0..n_servers).map(server).collect(),
         clients: (0..n_clients).map(|client| Client { host: n_servers + client, slots: 1 }).collect(),

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel::policy;
-use evenkeel_sim::hardware::{Hardware, Nic};
+use evenkeel_sim::hardware::{Hardware, Nic, Pace};
 use evenkeel_sim::outcome::Outcome;
 use evenkeel_sim::scenario::{NoFiles, Place, Scenario, ScenarioError, Set};
 use evenkeel_sim::study::{Point, Study};
@@ -74,19 +74,49 @@ fn lots_are_drawn_anew_for_each_repetition() {
     assert_eq!(found[0], scenario.hardware(0));
 }
 
-/// A tenth of the time, since pauses are nine times as long.
+/// A tenth of the time, since pauses are nine times as long; to the end, and not beyond it.
 #[test]
-fn spells_come_again_and_again() {
-    let text = "[[slow]]\nservers = '100%'\nfactor = 0.5\nevery = '9s'\nlasts = '1s'\nuntil = '1000s'";
+fn stalls_come_again_and_again() {
+    let text = "[[slow]]\nservers = '100%'\nfactor = 0.5\nevery = '9s'\nlasts = '1s'\nfrom = '100s'\nuntil = '1100s'";
+    let found = hardware(text);
     let mut slow_ns = 0;
-    for server in hardware(text).servers {
-        for spell in server.speeds.chunks(2) {
-            slow_ns += spell[1].0 - spell[0].0;
-            assert_eq!((spell[0].1, spell[1].1), (0.5, 1.0));
+    for server in &found.servers {
+        let (mut pace, mut now_ns) = (Pace::new(server), 0);
+        while pace.changes_ns(now_ns) < u64::MAX {
+            let until_ns = pace.changes_ns(now_ns);
+            assert!(until_ns > now_ns);
+            if pace.rate(now_ns) < server.rate {
+                assert!(now_ns >= 100 * SECOND && until_ns <= 1100 * SECOND);
+                assert!(until_ns - now_ns == SECOND || until_ns == 1100 * SECOND);
+                slow_ns += until_ns - now_ns;
+            }
+            now_ns = until_ns;
+            pace.advance(now_ns);
         }
     }
     let share = slow_ns as f64 / (100.0 * 1000.0 * SECOND as f64);
     assert!((share - 0.1).abs() < 0.005, "{share}");
+    assert_ne!(found.servers[0].stalls[0].seed, found.servers[1].stalls[0].seed);
+}
+
+/// What counts is the share of time that a server is slow, however short the stalls are: they do not end before the work.
+#[test]
+fn many_short_stalls_are_as_few_long_ones() {
+    let text = "[servers]\ncount = 1\n[clients]\ncount = 1\n[[slow]]\nservers = '100%'\nfactor = 0.1\n\
+         [workload]\nrequests = 100\nbytes = '100MB'\ncopies = 1";
+    // At a tenth of the speed for an eleventh of the time: 1 / (10 / 11 + 0.1 / 11).
+    let expected = 1.0 / (10.1 / 11.0);
+    for nic in ["network.message=0s", "network.nic=100Gb/s"] {
+        for (every, lasts) in [("100us", "10us"), ("1ms", "100us"), ("100ms", "10ms")] {
+            let sets = [format!("slow.0.every={every}"), format!("slow.0.lasts={lasts}"), nic.to_owned()];
+            let scenario = read(text, &sets.each_ref().map(String::as_str)).expect("a good scenario");
+            let ratio = run(&scenario, "first").ratio().expect("a bound");
+            assert!((ratio / expected - 1.0).abs() < 0.01, "{every} {ratio}");
+        }
+    }
+    let sets = ["slow.0.every=10ns", "slow.0.lasts=10ns"];
+    let error = read(text, &sets).expect_err("too many stalls");
+    assert!(error.message.contains("more than a billion times"), "{error}");
 }
 
 /// M/M/1 by a scenario: half loaded, responses take twice the service.

@@ -76,6 +76,8 @@ struct Written {
     text: String,
     /// Where the files are that it names.
     folder: PathBuf,
+    /// The files that the command line names.
+    given: Vec<PathBuf>,
     sets: Vec<Set>,
     sweeps: Vec<Sweep>,
 }
@@ -106,7 +108,10 @@ impl Written {
                 Vec::new()
             }
         };
-        let mut written = Self { name: source.name, text, folder, sets, sweeps: Vec::new() };
+        let given =
+            [Some(&args.scenario), args.servers.as_ref(), args.clients.as_ref(), args.processes.as_ref()];
+        let given = given.into_iter().flatten().cloned().collect();
+        let mut written = Self { name: source.name, text, folder, given, sets, sweeps: Vec::new() };
         for text in &args.set {
             written.sets.push(text.parse().map_err(|error| anyhow!("--set {text}: {error}"))?);
         }
@@ -141,7 +146,12 @@ impl Written {
             );
         }
         let points = points(&self.sweeps);
-        let load = Folder { path: &self.folder, columns: &args.columns, read: RefCell::default() };
+        let load = Folder {
+            path: &self.folder,
+            given: &self.given,
+            columns: &args.columns,
+            read: RefCell::default(),
+        };
         let point = |swept: Vec<Set>| {
             let sets = [self.sets.clone(), swept.clone()].concat();
             let scenario = Scenario::read(&self.text, &sets, &load).map_err(|e| self.told(e, args))?;
@@ -188,9 +198,19 @@ impl Written {
 /// Where the files are that a scenario names.
 struct Folder<'a> {
     path: &'a Path,
+    /// Those whose names need not be text.
+    given: &'a [PathBuf],
     columns: &'a ColumnArgs,
     /// What was read, which the points of a sweep share.
     read: RefCell<BTreeMap<String, (Batch, Cluster)>>,
+}
+
+impl Folder<'_> {
+    /// The file of that name; one that the command line names may have been written with other bytes.
+    fn path(&self, file: &str) -> PathBuf {
+        let given = self.given.iter().find(|path| path.to_str().is_none() && path.to_string_lossy() == file);
+        given.cloned().unwrap_or_else(|| self.path.join(file))
+    }
 }
 
 impl Load for Folder<'_> {
@@ -199,7 +219,7 @@ impl Load for Folder<'_> {
         if let Some((batch, cluster)) = self.read.borrow().get(&key) {
             return Ok((batch.clone(), cluster.clone()));
         }
-        let path = |file: &str| self.path.join(file);
+        let path = |file: &str| self.path(file);
         let args = BatchArgs {
             batch: path(files.batch),
             servers: files.servers.map(path),
@@ -214,7 +234,7 @@ impl Load for Folder<'_> {
     }
 
     fn tasks(&self, tasks: &str, processes: &str) -> Result<(Vec<String>, Work), String> {
-        let open = |file: &str| Source::open(&self.path.join(file)).map_err(|error| format!("{error:#}"));
+        let open = |file: &str| Source::open(&self.path(file)).map_err(|error| format!("{error:#}"));
         let (tasks, processes) = (open(tasks)?, open(processes)?);
         let reading = |name| Reading::of(name).ignoring(self.columns);
         let tasks = (tasks.reader, &reading(&tasks.name));
@@ -262,18 +282,20 @@ enum Given {
 }
 
 impl Given {
-    /// A batch is JSON, or CSV by its header; tasks are CSV. Nothing is consumed.
+    /// A batch is JSON or CSV, tasks are CSV: their first line has commas, while that of TOML sets a key, opens a table or is a
+    /// comment. Nothing is consumed.
     fn of(source: &mut Source) -> Result<Self> {
         let start = source.reader.fill_buf().with_context(|| format!("{}: cannot read it", source.name))?;
         let start = String::from_utf8_lossy(&start[..start.len().min(4096)]);
         let start = start.trim_start_matches('\u{feff}').trim_start();
         let header = start.lines().next().unwrap_or_default();
-        let columns: Vec<&str> = header.split(',').map(|column| column.trim().trim_matches('"')).collect();
-        let has = |name: &str| columns.contains(&name) && columns.contains(&"replicas");
-        Ok(match start.starts_with('{') || has("client") {
-            true => Self::Batch,
-            false if has("task") => Self::Tasks,
-            false => Self::Scenario,
+        let is_toml = header.starts_with(['#', '[']) || header.contains('=') || !header.contains(',');
+        let mut columns = header.split(',').map(|column| column.trim().trim_matches('"'));
+        let is_json = start.starts_with('{');
+        Ok(match is_json {
+            false if is_toml => Self::Scenario,
+            false if columns.any(|column| column == "task") => Self::Tasks,
+            _ => Self::Batch,
         })
     }
 }
@@ -331,10 +353,9 @@ fn carry_out(
     let bar = progress_bar(jobs.len() as u64);
     let mut done: Vec<(Job, Run)> = Vec::with_capacity(jobs.len());
     if !args.yes {
-        let n_threads = if args.threads > 0 {
-            args.threads
-        } else {
-            std::thread::available_parallelism().map_or(1, usize::from)
+        let n_threads = match args.threads {
+            0 => std::thread::available_parallelism().map_or(1, usize::from),
+            n_threads => n_threads.into(),
         };
         let mut expected = Duration::ZERO;
         for &job in jobs.iter().take_while(|job| job.point == 0 && job.repetition == 0) {
@@ -356,7 +377,7 @@ fn carry_out(
         }
     }
     let rest = &jobs[done.len()..];
-    let runs = study.run_all(rest, args.threads, stop, &|| bar.inc(1)).map_err(told)?;
+    let runs = study.run_all(rest, args.threads.into(), stop, &|| bar.inc(1)).map_err(told)?;
     bar.finish_and_clear();
     done.extend(rest.iter().copied().zip(runs).filter_map(|(job, run)| Some((job, run?))));
     Ok(done)

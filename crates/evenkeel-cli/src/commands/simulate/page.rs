@@ -6,12 +6,15 @@ use evenkeel_sim::measure::{self, Measure};
 use evenkeel_sim::outcome::{Estimate, Timeline};
 use evenkeel_sim::study::Series;
 
-use super::report::{Report, last};
+use super::report::{INCOMPLETE, Report, failures, last};
 use crate::html::{self, Axis, Bar, Heat, Line};
 use crate::text::{round_span, size, span, span_about};
 
 pub(super) fn page(report: &Report<'_>) -> String {
     let mut body = format!("<p>{}</p>\n", html::escaped(&report.headline()));
+    if report.series.iter().any(|series| series.n_failed() > 0.0) {
+        let _ = writeln!(body, "<p>{}</p>", html::escaped(INCOMPLETE));
+    }
     if report.points.len() > 1 {
         body.push_str(&sweeps(report));
     }
@@ -54,7 +57,8 @@ fn about(what: &str) -> String {
 }
 
 fn makespans(series: &[&Series]) -> String {
-    let bound = measure::find("bound").and_then(|bound| series.first()?.estimate(bound));
+    let complete = series.iter().find(|series| series.n_failed() == 0.0);
+    let bound = measure::find("bound").and_then(|bound| complete?.estimate(bound));
     let label = bound.map(|bound| format!("bound {}", span(bound.mean))).unwrap_or_default();
     let mut caption = about("When the last was done");
     if bound.is_some() {
@@ -73,17 +77,28 @@ fn bars_of(
 ) -> String {
     let Some(measure) = measure::find(name) else { return String::new() };
     let estimates: Vec<_> =
-        series.iter().filter_map(|series| Some((series.policy.name, series.estimate(measure)?))).collect();
-    let least = estimates.iter().map(|(_, about)| about.mean).reduce(f64::min);
-    let bar = |&(name, Estimate { mean, margin }): &(&'static str, Estimate)| Bar {
-        name,
-        value: mean,
-        margin,
-        label: span_about(mean, margin),
-        is_best: Some(mean) == least,
+        series.iter().filter_map(|series| Some((*series, series.estimate(measure)?))).collect();
+    let complete = estimates.iter().filter(|(series, _)| series.n_failed() == 0.0);
+    let least = complete.map(|(_, about)| about.mean).reduce(f64::min);
+    let bar = |&(series, Estimate { mean, margin }): &(&Series, Estimate)| {
+        let name = series.policy.name;
+        // What was not done took no time, so there is nothing to compare.
+        failures(series).map_or_else(
+            || {
+                let label = span_about(mean, margin);
+                Bar { name, value: mean, margin, label, is_best: Some(mean) == least }
+            },
+            |label| Bar { name, value: 0.0, margin: None, label, is_best: false },
+        )
     };
     let bars: Vec<Bar<'_>> = estimates.iter().map(bar).collect();
     format!("<h2>{heading}</h2>\n{}", html::bars(&bars, mark, caption))
+}
+
+/// A policy, and how many it has not done.
+fn with_failures(series: &Series) -> String {
+    let name = series.policy.name;
+    failures(series).map_or_else(|| name.to_owned(), |failures| format!("{name} ({failures})"))
 }
 
 /// Responses by percentile, further apart towards the end: each step takes a tenth of what is left.
@@ -92,10 +107,7 @@ fn responses(series: &[&Series]) -> String {
     let line = |series: &&Series| {
         let shares =
             measure::shares().take_while(|share| *share < 10_000).map(|share| f64::from(share) / 1e4);
-        Line {
-            name: series.policy.name.to_owned(),
-            points: shares.map(nines).zip(series.responses()).collect(),
-        }
+        Line { name: with_failures(series), points: shares.map(nines).zip(series.responses()).collect() }
     };
     let lines: Vec<Line> = series.iter().map(line).filter(|line| !line.points.is_empty()).collect();
     if lines.is_empty() {
@@ -135,7 +147,7 @@ fn over_time(report: &Report<'_>, series: &[&Series]) -> String {
         kept.iter()
             .map(|(series, timeline)| Heat {
                 name: series.policy.name,
-                label: span(end(series)),
+                label: failures(series).unwrap_or_else(|| span(end(series))),
                 rows: rows_of(timeline),
                 // The share of the longest run that a column stands for.
                 step: timeline.bin_ns() as f64 / 1e9 / longest,
@@ -200,7 +212,8 @@ fn sweeps(report: &Report<'_>) -> String {
 fn swept_lines(report: &Report<'_>, measure: &Measure, positions: &[f64]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for series in &report.series {
-        let Some(about) = series.estimate(measure) else { continue };
+        // Where some failed there is no point: it would look as if that were quick.
+        let Some(about) = series.estimate(measure).filter(|_| series.n_failed() == 0.0) else { continue };
         let point = (positions[series.point], about.mean);
         match lines.iter_mut().find(|line| line.name == series.policy.name) {
             Some(line) => line.points.push(point),

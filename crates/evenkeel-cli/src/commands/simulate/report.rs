@@ -10,7 +10,7 @@ use evenkeel_sim::study::{Point, Run, Series, Servers, Study};
 use serde_json::{Map, Value, json};
 
 use crate::formats::quoted;
-use crate::text::{bar, count, counted, size, span, span_about, table};
+use crate::text::{bar, count, counted, mean, size, span, span_about, table};
 
 /// A study that was carried out.
 pub(super) struct Report<'a> {
@@ -25,7 +25,7 @@ pub(super) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// The runs of a study by policy, so that what a sweep changes is seen from row to row.
+    /// The runs of a study by policy, so that what a sweep changes is seen from row to row; those that did not do all are last.
     pub(super) fn new(
         study: &'a Study,
         mut series: Vec<Series>,
@@ -38,7 +38,9 @@ impl<'a> Report<'a> {
                 names.push(name);
             }
         });
-        series.sort_by_key(|series| names.iter().position(|name| *name == series.policy.name));
+        series.sort_by_key(|series| {
+            (series.n_failed() > 0.0, names.iter().position(|name| *name == series.policy.name))
+        });
         let title = study.points.first().and_then(|point| point.scenario.title.clone());
         let swept = study
             .points
@@ -89,13 +91,17 @@ impl<'a> Report<'a> {
 
     /// The measures that are asked for, or that say something.
     pub(super) fn measures(&self) -> Vec<&'static Measure> {
-        if let Some(asked) = self.points.first().and_then(|point| point.scenario.measures.clone()) {
-            return asked;
-        }
+        let asked = self.points.first().and_then(|point| point.scenario.measures.clone());
         let says = |measure: &&Measure| {
             self.series.iter().any(|series| series.estimate(measure).is_some_and(|about| about.mean != 0.0))
         };
-        MEASURES.iter().filter(says).collect()
+        let mut measures = asked.unwrap_or_else(|| MEASURES.iter().filter(says).collect());
+        // Who has failed is told first, whatever is asked for.
+        if let Some(failed) = measure::find("failed").filter(says) {
+            measures.retain(|measure| measure.name != failed.name);
+            measures.insert(0, failed);
+        }
+        measures
     }
 
     /// A table of some measures: a header, and a row a series.
@@ -116,8 +122,13 @@ impl<'a> Report<'a> {
 
     pub(super) fn for_people(&self) -> String {
         let mut text = format!("{}. {}\n", self.title.trim_end_matches('.'), self.headline());
+        if self.series.iter().any(|series| series.n_failed() > 0.0) {
+            let _ = writeln!(text, "{INCOMPLETE}");
+        }
         let measures = self.measures();
-        let is_of_time = |measure: &&&Measure| matches!(measure.unit, Unit::Time | Unit::Times | Unit::Share);
+        let is_of_time = |measure: &&&Measure| {
+            matches!(measure.unit, Unit::Time | Unit::Times | Unit::Share) || measure.name == "failed"
+        };
         let (of_time, of_traffic): (Vec<&Measure>, Vec<&Measure>) =
             measures.iter().partition(|measure| is_of_time(measure));
         // The bound is the same for all; the ratio tells it.
@@ -142,17 +153,20 @@ impl<'a> Report<'a> {
     /// Makespans as bars.
     fn chart(&self) -> String {
         let Some(makespan) = measure::find("makespan") else { return String::new() };
-        let bars: Vec<(&str, f64)> = self
-            .series
-            .iter()
-            .filter_map(|series| Some((series.policy.name, series.estimate(makespan)?.mean)))
-            .collect();
-        let longest = bars.iter().map(|(_, mean)| *mean).fold(0.0, f64::max);
-        let width = bars.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+        let bars: Vec<(&Series, f64)> =
+            self.series.iter().filter_map(|series| Some((series, series.estimate(makespan)?.mean))).collect();
+        let complete = bars.iter().filter(|(series, _)| series.n_failed() == 0.0);
+        let longest = complete.map(|(_, mean)| *mean).fold(0.0, f64::max);
+        let width = bars.iter().map(|(series, _)| series.policy.name.len()).max().unwrap_or(0);
         let mut text = String::from("\nMakespan:\n\n");
-        for (name, mean) in bars {
-            let bar = bar((mean / longest * 1e6) as u64, 1_000_000, 40);
-            let _ = writeln!(text, "  {name:<width$}  {} {}", bar.trim_end(), span(mean));
+        for (series, mean) in bars {
+            let _ = write!(text, "  {:<width$}  ", series.policy.name);
+            if let Some(failures) = failures(series) {
+                let _ = writeln!(text, "{failures}");
+            } else {
+                let bar = bar((mean / longest * 1e6) as u64, 1_000_000, 40);
+                let _ = writeln!(text, "{} {}", bar.trim_end(), span(mean));
+            }
         }
         text
     }
@@ -196,6 +210,7 @@ impl<'a> Report<'a> {
         json!({
             "set": set,
             "policy": series.policy.name,
+            "complete": series.n_failed() == 0.0,
             "measures": estimates,
             "responses": responses,
             "server_loads": series.servers().map(|servers| server_loads(names, servers)),
@@ -231,6 +246,20 @@ impl<'a> Report<'a> {
     }
 }
 
+/// What is said where some have not done everything.
+pub(super) const INCOMPLETE: &str = "Where some failed, all other figures are of what was done, and the bound too: they do not compare with those of who did everything.";
+
+/// How many of a series have failed, if any.
+pub(super) fn failures(series: &Series) -> Option<String> {
+    let n_failed = series.n_failed();
+    (n_failed > 0.0).then(|| format!("{} failed", mean_count(n_failed)))
+}
+
+/// A mean of counts, with a decimal only if it needs one.
+fn mean_count(n: f64) -> String {
+    if n.fract() == 0.0 { count(n as u64) } else { mean(n.max(0.1)) }
+}
+
 /// What a key is called in its table.
 pub(super) fn last(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
@@ -253,6 +282,7 @@ fn cell(measure: &Measure, about: Option<Estimate>) -> String {
         Unit::Time if matches!(measure.name, "makespan" | "mean") => span_about(mean, margin),
         Unit::Time => span(mean),
         Unit::Bytes => size(mean),
+        Unit::Count if measure.name == "failed" => mean_count(mean),
         Unit::Count => count(mean.round() as u64),
         Unit::Share => format!("{:.1} %", 100.0 * mean),
         Unit::Times => format!("{mean:.3} x"),

@@ -37,14 +37,7 @@ const VARIATIONS: [(&str, Machines); 4] = [
 
 impl Machines {
     fn hardware(self, setting: &Setting, message_us: u64) -> Hardware {
-        let server = |host| Server {
-            host,
-            latency_ns: 0,
-            rate: 0.03,
-            slots: 1,
-            speeds: Vec::new(),
-            outages: Vec::new(),
-        };
+        let server = |host| Server { host, rate: 0.03, ..Server::default() };
         let n_servers = setting.n_servers;
         Hardware {
             servers: (0..n_servers).map(server).collect(),

@@ -44,8 +44,7 @@ fn reads(n_apps: u32, n_servers: u32, rows: &[(u32, u32, u64, u64)]) -> Option<R
 fn completions(lab: &Lab, name: &str, reads: &Reads, model: Model) -> Vec<f64> {
     let Kind::Queue(Discipline { queue, .. }) = lab.policy(name).kind else { return Vec::new() };
     let n_servers = reads.collective.n_servers() as u32;
-    let server =
-        |host| Server { host, latency_ns: 0, rate: 1.0, slots: 1, speeds: Vec::new(), outages: Vec::new() };
+    let server = |host| Server { host, ..Server::default() };
     let hardware = Hardware {
         servers: (0..n_servers).map(server).collect(),
         clients: vec![Client { host: n_servers, slots: 1 }],

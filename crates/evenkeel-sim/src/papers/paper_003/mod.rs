@@ -186,14 +186,7 @@ impl Setup {
     /// Nodes with a disk each, and processes on them in turn.
     fn hardware(&self, n_nodes: u32, n_processes: u32) -> Hardware {
         let rate = CHUNK as f64 / (self.local_s * 1e9);
-        let server = |host| Server {
-            host,
-            latency_ns: 0,
-            rate,
-            slots: self.slots,
-            speeds: Vec::new(),
-            outages: Vec::new(),
-        };
+        let server = |host| Server { host, rate, slots: self.slots, ..Server::default() };
         Hardware {
             servers: (0..n_nodes).map(server).collect(),
             clients: (0..n_processes).map(|process| Client { host: process % n_nodes, slots: 1 }).collect(),

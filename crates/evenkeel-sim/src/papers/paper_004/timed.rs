@@ -33,10 +33,7 @@ impl Timed {
     }
 
     fn hardware(&self) -> Hardware {
-        let server = |host| {
-            let (speeds, outages) = (Vec::new(), Vec::new());
-            Server { host, latency_ns: 0, rate: self.mb_s / 1000.0, slots: 1, speeds, outages }
-        };
+        let server = |host| Server { host, rate: self.mb_s / 1000.0, ..Server::default() };
         let n_clients = N_CLIENTS as u32;
         Hardware {
             servers: (0..N_SERVERS).map(server).collect(),
