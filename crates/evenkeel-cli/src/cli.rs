@@ -7,7 +7,7 @@ use evenkeel::place::MAX_LEVELS;
 use evenkeel::policy::{self, Kind, Policy};
 use evenkeel::select::opass_tenant::IMBALANCE_BLOCKS;
 
-use crate::formats::Reading;
+use crate::formats::{self, Reading};
 
 /// More threads than any machine has processors are a slip.
 const MOST_THREADS: i64 = 1024;
@@ -95,14 +95,14 @@ pub struct ColumnArgs {
 pub struct BatchArgs {
     /// The batch, CSV or JSON; `-` is standard input
     pub batch: PathBuf,
-    /// What is known of the servers, as CSV: server,speed,slots,backlog,host,…; must name every server
+    /// What is known of the servers, as CSV: server,speed,slots,backlog,host,rate,…; must name every server
     #[arg(long, value_name = "FILE")]
     pub servers: Option<PathBuf>,
     /// What is known of the clients, as CSV: client,slots,host; must name every client
     #[arg(long, value_name = "FILE")]
     pub clients: Option<PathBuf>,
-    /// Bytes in a block; sizes are rounded up to whole blocks
-    #[arg(long, value_name = "BYTES", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    /// Bytes in a block, such as 4096 or 1MiB; sizes are rounded up to whole blocks
+    #[arg(long, value_name = "SIZE", default_value_t = 1, value_parser = block)]
     pub block: u64,
     /// At most so many transfers at once in all; not with backlogs or different speeds
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
@@ -123,6 +123,15 @@ impl BatchArgs {
     pub(crate) fn reading<'a>(&'a self, file: &'a str) -> Reading<'a> {
         Reading { block: self.block, ..Reading::of(file).ignoring(&self.columns) }
     }
+}
+
+fn block(text: &str) -> Result<u64, String> {
+    size(text)
+        .and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("a block has at least a byte".to_owned()) })
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    formats::size(text, "size")
 }
 
 /// What the choice of replicas is to be best at.
@@ -216,7 +225,7 @@ const MOST_BIDS: i64 = 1 << 20;
 #[command(after_help = "\
 Examples:
   evenkeel plan batch.csv --out plan.csv
-  evenkeel plan batch.json --block 1048576 --json > summary.json
+  evenkeel plan batch.json --block 1MiB --json > summary.json
   zcat batch.csv.gz | evenkeel plan - --no-order --out -
 
 The plan has one row a transfer: request,client,server,start,blocks. A request is its row in the batch, from 0; if \
@@ -410,14 +419,14 @@ fn place_policy_help() -> String {
 #[command(after_help = "\
 Examples:
   evenkeel place writes.csv --servers servers.csv
-  evenkeel place writes.csv --servers servers.csv --policy trh --threshold 1048576 --out places.csv
+  evenkeel place writes.csv --servers servers.csv --policy trh --threshold 1MiB --out places.csv
   evenkeel place writes.csv --servers servers.csv --policy hm-lru --optimistic --replicas 3 --json
   evenkeel place writes.csv --servers servers.csv --policy two-choice --share 200 --pre-assign
   evenkeel place writes.csv --servers servers.csv --policy nltr --levels 3 --html loads.html
 
 Writes are a CSV file with one row a write, in order of arrival:
   object,offset,bytes
-  17,0,4194304
+  17,0,4MiB
 
 The default server of an object with a number as its name is that number modulo the servers, of any other a hash; a policy \
 may choose others. What servers have to write already is their backlog in the servers file. The places have one row a \
@@ -439,7 +448,7 @@ pub struct PlaceArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_LEVELS)))]
     pub levels: Option<u32>,
     /// mlml, trh and nltr leave a write on its default server unless another has so many bytes less, and one more [default: 0]
-    #[arg(long, value_name = "BYTES")]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
     pub threshold: Option<u64>,
     /// mlml, trh and nltr decide on so many writes at a time [default: 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
@@ -584,7 +593,7 @@ Examples:
 Tasks are a CSV file with one row an input: how large it is, and which servers hold a copy. Rows with the same task are \
 its several inputs.
   task,bytes,replicas
-  frame0,67108864,s0|s3|s7
+  frame0,64MiB,s0|s3|s7
 
 Processes are a CSV file with the server on the host of each, or nothing if there is none.
   process,server
@@ -646,7 +655,7 @@ pub enum BatchFormat {
 Examples:
   evenkeel generate --out batch.csv
   evenkeel generate --requests 1000000 --clients 256 --servers 1000 --copies 3 --out batch.csv
-  evenkeel generate --law geometric --ratio 0.5 --hot-spots 2 --bytes 1..64 | evenkeel plan -
+  evenkeel generate --law geometric --ratio 0.5 --hot-spots 2 --bytes 1MB..64MB | evenkeel plan -
   evenkeel generate --out batch.csv --servers-out servers.csv --speeds 1..10 --backlogs 0..50")]
 pub struct GenerateArgs {
     /// Number of requests
@@ -670,8 +679,8 @@ pub struct GenerateArgs {
     /// Number of geometric hot spots [default: 1]
     #[arg(long, value_name = "N")]
     pub hot_spots: Option<u32>,
-    /// Size of a request, fixed or drawn from a range: 4096 or 1..64
-    #[arg(long, value_name = "N|A..B", default_value = "1")]
+    /// Size of a request, fixed or drawn from a range: 4096 or 1MB..64MB
+    #[arg(long, value_name = "SIZE|A..B", default_value = "1")]
     pub bytes: String,
     /// Where to write a servers file, for servers that differ; `-` is standard output
     #[arg(long, value_name = "FILE")]
@@ -682,8 +691,8 @@ pub struct GenerateArgs {
     /// Slots of the servers, in the servers file [default: 1]
     #[arg(long, value_name = "N|A..B")]
     pub slots: Option<String>,
-    /// Backlogs of the servers in bytes, in the servers file [default: 0]
-    #[arg(long, value_name = "N|A..B")]
+    /// Backlogs of the servers, in the servers file [default: 0]
+    #[arg(long, value_name = "SIZE|A..B")]
     pub backlogs: Option<String>,
     /// Clients ask in turn, so that all have the same number of requests
     #[arg(long)]

@@ -8,3 +8,4 @@ mod html;
 pub mod output;
 mod plot;
 mod text;
+mod units;

@@ -107,6 +107,10 @@ pub(crate) fn span_about(seconds: f64, margin: Option<f64>) -> String {
 
 /// Bytes in a unit that suits them: 1.23 GB.
 pub(crate) fn size(bytes: f64) -> String {
+    // There is no part of a byte.
+    if bytes > 0.0 && bytes < 999.5 && bytes.fract() == 0.0 {
+        return format!("{bytes} B");
+    }
     with_unit(bytes, None, &SIZES)
 }
 
@@ -197,7 +201,7 @@ mod tests {
         assert_eq!(spans, ["0", "15.0 ns", "250 µs", "12.3 ms", "1.00 s", "12.3 s", "12,346 s"]);
         assert_eq!([0.0, 0.01, 0.25, 300.0].map(round_span), ["0", "10 ms", "250 ms", "300 s"]);
         assert_eq!(span_about(12.345, Some(0.42)), "12.3 ± 0.42 s");
-        assert_eq!([12.0, 64e6, 1.5e12].map(size), ["12.0 B", "64.0 MB", "1.50 TB"]);
+        assert_eq!([12.0, 64e6, 1.5e12].map(size), ["12 B", "64.0 MB", "1.50 TB"]);
     }
 
     #[test]

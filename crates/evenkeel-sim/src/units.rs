@@ -31,37 +31,61 @@ const SPANS: &str = "a span of time: write it as `250ns`, `20us`, `1.5ms`, `3s`,
 const SIZES: &str = "a size: write it as `4096`, `64kB`, `1.5MB`, `64MiB` or `1GiB`";
 const RATES: &str = "a rate: write it as `100MB/s`, `1GiB/s` or, in bits, `10Gb/s`";
 
-const SPAN_UNITS: [(&str, f64); 7] =
-    [("ns", 1.0), ("us", 1e3), ("µs", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 6e10), ("h", 3.6e12)];
-const SIZE_UNITS: [(&str, f64); 10] = [
-    ("", 1.0),
-    ("B", 1.0),
-    ("kB", 1e3),
-    ("MB", 1e6),
-    ("GB", 1e9),
-    ("TB", 1e12),
-    ("KiB", 1024.0),
-    ("MiB", 1_048_576.0),
-    ("GiB", 1_073_741_824.0),
-    ("TiB", 1_099_511_627_776.0),
+const SPAN_UNITS: [(&str, u64); 7] = [
+    ("ns", 1),
+    ("us", 1000),
+    ("µs", 1000),
+    ("ms", 1_000_000),
+    ("s", 1_000_000_000),
+    ("min", 60_000_000_000),
+    ("h", 3_600_000_000_000),
 ];
-const BIT_UNITS: [(&str, f64); 4] = [("kb", 125.0), ("Mb", 125e3), ("Gb", 125e6), ("Tb", 125e9)];
+const SIZE_UNITS: [(&str, u64); 13] = [
+    ("", 1),
+    ("B", 1),
+    ("kB", 1000),
+    ("KB", 1000),
+    ("MB", 1_000_000),
+    ("GB", 1_000_000_000),
+    ("TB", 1_000_000_000_000),
+    ("PB", 1_000_000_000_000_000),
+    ("KiB", 1 << 10),
+    ("MiB", 1 << 20),
+    ("GiB", 1 << 30),
+    ("TiB", 1 << 40),
+    ("PiB", 1 << 50),
+];
+const BIT_UNITS: [(&str, u64); 4] =
+    [("kb", 125), ("Mb", 125_000), ("Gb", 125_000_000), ("Tb", 125_000_000_000)];
 
-/// The number before a unit, times what the unit stands for.
-fn parse(text: &str, units: &[(&str, f64)]) -> Option<f64> {
+/// The number before a unit, times what the unit stands for; exactly, as a numerator and a power of ten below it.
+fn parse(text: &str, units: &[(&str, u64)]) -> Option<(u128, u128)> {
+    const MOST: u128 = 1_000_000_000_000_000_000;
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
-    let number: f64 = text[..end].replace('_', "").parse().ok()?;
+    let number = text[..end].replace('_', "");
+    let (whole, decimals) = number.split_once('.').unwrap_or((&number, ""));
+    if whole.len() > 18 || decimals.len() > 18 || decimals.contains('.') {
+        return None;
+    }
+    let denominator = 10_u128.pow(decimals.len() as u32);
+    let numerator: u128 = format!("{whole}{decimals}").parse().ok()?;
     let unit = text[end..].trim();
     let &(_, factor) = units.iter().find(|(name, _)| *name == unit)?;
-    Some(number * factor).filter(|value| *value <= 1e18)
+    let value = numerator.checked_mul(factor.into())?;
+    (value <= MOST * denominator).then_some((value, denominator))
+}
+
+/// To the nearest whole number.
+fn rounded((numerator, denominator): (u128, u128)) -> u64 {
+    ((numerator + denominator / 2) / denominator) as u64
 }
 
 impl FromStr for Span {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let ns = parse(text, &SPAN_UNITS).map(|ns| Self((ns + 0.5) as u64));
+        let ns = parse(text, &SPAN_UNITS).map(|ns| Self(rounded(ns)));
         ns.ok_or_else(|| UnitError { text: text.to_owned(), wanted: SPANS })
     }
 }
@@ -70,7 +94,7 @@ impl FromStr for Bytes {
     type Err = UnitError;
 
     fn from_str(text: &str) -> Result<Self, UnitError> {
-        let bytes = parse(text, &SIZE_UNITS).map(|bytes| Self((bytes + 0.5) as u64));
+        let bytes = parse(text, &SIZE_UNITS).map(|bytes| Self(rounded(bytes)));
         bytes.ok_or_else(|| UnitError { text: text.to_owned(), wanted: SIZES })
     }
 }
@@ -81,6 +105,7 @@ impl FromStr for PerSecond {
     fn from_str(text: &str) -> Result<Self, UnitError> {
         let size = text.trim().strip_suffix("/s");
         let bytes = size.and_then(|size| parse(size, &SIZE_UNITS).or_else(|| parse(size, &BIT_UNITS)));
+        let bytes = bytes.map(|(numerator, denominator)| numerator as f64 / denominator as f64);
         let rate = bytes.filter(|bytes| *bytes > 0.0).map(|bytes| Self(bytes / 1e9));
         rate.ok_or_else(|| UnitError { text: text.to_owned(), wanted: RATES })
     }
@@ -130,5 +155,39 @@ impl<'de> Deserialize<'de> for Bytes {
 impl<'de> Deserialize<'de> for PerSecond {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_any(Written { wanted: RATES, from_number: |_| None })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_exact() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("4096", 4096),
+            ("64kB", 64_000),
+            ("64KB", 64_000),
+            ("64 MB", 64_000_000),
+            ("1.5GiB", 1_610_612_736),
+            ("1_000", 1000),
+            ("0.1MB", 100_000),
+            ("123456789.123456789GB", 123_456_789_123_456_789),
+            ("1.3MiB", 1_363_149),
+            ("0.5PiB", 1 << 49),
+        ] {
+            assert_eq!(text.parse(), Ok(Bytes(bytes)), "{text}");
+        }
+        for text in
+            ["", "MB", "-1MB", "1e3", "64mb", "64M", "1.2.3MB", "1001PB", "2000000000GB", "1 0MB", "NaN"]
+        {
+            assert!(text.parse::<Bytes>().is_err(), "{text}");
+        }
+        assert_eq!("2.5us".parse(), Ok(Span(2500)));
+        assert_eq!(
+            ["120MB/s", "8Mb/s"].map(|text| text.parse().ok()),
+            [Some(PerSecond(0.12)), Some(PerSecond(0.001))]
+        );
     }
 }

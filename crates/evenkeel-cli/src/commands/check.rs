@@ -6,16 +6,17 @@ use std::path::Path;
 use anyhow::{Result, bail};
 use evenkeel::bound::Bound;
 use evenkeel::check::{self, Measures, Subject};
-use evenkeel::model::{Cluster, Ratio, Transfer};
+use evenkeel::model::{Ratio, Transfer};
 use evenkeel::policy::{self, Kind};
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::{Outcome, of_time};
+use super::Outcome;
 use crate::cli::CheckArgs;
 use crate::formats::{self, Bottleneck, Figure, Input, Source, Summary};
 use crate::output::print;
 use crate::text::{counted, figure};
+use crate::units::Units;
 
 pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
     let stdin = Path::new("-");
@@ -31,9 +32,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
     if let Some(summary) = &summary {
         // The limit that the plan was made for need not be given again.
         if args.input.max_concurrent.is_none() && summary.max_concurrent.is_some() {
-            let Input { batch, cluster } = &input;
-            let (servers, clients) = (cluster.servers().to_vec(), cluster.clients().to_vec());
-            input.cluster = Cluster::new(batch, servers, clients, summary.max_concurrent)?;
+            input.cluster = input.cluster.limited(&input.batch, summary.max_concurrent)?;
         }
         if summary.batch_fingerprint != input.fingerprint() {
             bail!(
@@ -92,6 +91,18 @@ fn check_summary(
         return Err("the summary is of another limit on concurrent transfers".to_owned());
     }
     same("max load", summary.max_load, measures.max_load.into())?;
+    if summary.bytes.is_some_and(|bytes| bytes != batch.total_bytes()) {
+        return Err(format!("the summary is wrong about `bytes`: it is {}", batch.total_bytes()));
+    }
+    for (in_seconds, figure) in [
+        (summary.length_seconds, summary.length),
+        (summary.max_load_seconds, Some(summary.max_load)),
+        (summary.lower_bound_seconds, Some(summary.lower_bound)),
+    ] {
+        if in_seconds.is_some() && (!cluster.is_in_seconds() || in_seconds != figure) {
+            return Err("the summary is wrong about seconds".to_owned());
+        }
+    }
     let subject = match summary.length {
         Some(length) => {
             same("length", length, measures.length.into())?;
@@ -151,6 +162,7 @@ fn report(
     with_summary: bool,
     result: &Result<Measures, String>,
 ) -> io::Result<()> {
+    let units = Units::new(&input.batch, &input.cluster);
     let text = if args.json {
         match result {
             Ok(measures) => serde_json::to_string(&Object {
@@ -158,6 +170,8 @@ fn report(
                 valid: true,
                 length: ordered.then(|| measures.length.into()),
                 max_load: measures.max_load.into(),
+                length_seconds: units.seconds(measures.length.into()).filter(|_| ordered),
+                max_load_seconds: units.seconds(measures.max_load.into()),
                 proof_checked: with_summary,
             })?,
             Err(fault) => invalid_as_json(fault).to_string(),
@@ -167,11 +181,11 @@ fn report(
             Ok(measures) => {
                 let requests = counted(input.batch.n_requests() as u64, "request");
                 let length = match ordered {
-                    true => format!("{requests} in {}", of_time(&input.cluster, measures.length.into())),
+                    true => format!("{requests} in {}", units.time(measures.length)),
                     false => format!("{requests} without an order"),
                 };
                 let proof = if with_summary { "; the proof of the lower bound holds" } else { "" };
-                format!("valid: {length}, max load {}{proof}", figure(measures.max_load.rounded()))
+                format!("valid: {length}, max load {}{proof}", units.exact(measures.max_load))
             }
             Err(fault) => format!("invalid: {fault}"),
         }
@@ -186,6 +200,10 @@ struct Object {
     valid: bool,
     length: Option<Figure>,
     max_load: Figure,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    length_seconds: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_load_seconds: Option<Figure>,
     proof_checked: bool,
 }
 

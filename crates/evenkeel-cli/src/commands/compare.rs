@@ -5,18 +5,19 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use evenkeel::check::{self, Subject};
-use evenkeel::model::{Cluster, Ratio};
+use evenkeel::model::Ratio;
 use evenkeel::policy;
 use evenkeel::select::{Goal, optimal};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{Chosen, Outcome, Task, ask, in_words, of_time, ratio, remark_on_hosts, verified};
+use super::{Chosen, Outcome, Task, ask, in_words, ratio, remark_on_hosts, verified};
 use crate::cli::CompareArgs;
 use crate::formats::{self, Bottleneck, Figure, Input};
 use crate::html::{self, Area, Bar};
 use crate::output::{Target, tell};
-use crate::text::{bar, count, counted, figure, mean, short, table};
+use crate::text::{bar, count, counted, figure, table};
+use crate::units::Units;
 
 /// Everything, for machines.
 #[derive(Serialize)]
@@ -29,6 +30,9 @@ struct Comparison {
     clients: usize,
     servers: usize,
     lower_bound: Figure,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lower_bound_seconds: Option<Figure>,
+    bytes: u128,
     bottleneck: Bottleneck,
     policies: Vec<Row>,
     /// Policies that would exchange too many messages.
@@ -45,8 +49,12 @@ struct Row {
     policy: &'static str,
     order: &'static str,
     length: Figure,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    length_seconds: Option<Figure>,
     ratio: f64,
     max_load: Figure,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_load_seconds: Option<Figure>,
     mean_load: f64,
     mean_response: f64,
     rounds: Option<u32>,
@@ -84,6 +92,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
     }
     bar.finish_and_clear();
     policies.sort_by_key(|row| row.length);
+    let units = Units::new(batch, cluster);
     let comparison = Comparison {
         format: 1,
         seed: args.tuning.seed,
@@ -93,17 +102,19 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
         clients: batch.n_clients(),
         servers: batch.n_servers(),
         lower_bound: bound.value.into(),
+        lower_bound_seconds: units.seconds(bound.value.into()),
+        bytes: batch.total_bytes(),
         bottleneck: Bottleneck::new(batch, cluster, &bound.proof, forced),
         policies,
         left_out,
         on_hosts,
     };
     if let Some(out) = out {
-        let page = comparison.page(cluster);
+        let page = comparison.page(&units);
         out.write(|file| file.write_all(page.as_bytes()))?;
     }
     let json = args.json.then(|| serde_json::to_string(&comparison)).transpose()?;
-    let text = json.map_or_else(|| comparison.for_people(cluster), |json| json + "\n");
+    let text = json.map_or_else(|| comparison.for_people(&units), |json| json + "\n");
     tell(&text, &[args.html.as_deref()])?;
     Ok(Outcome::Done)
 }
@@ -152,12 +163,15 @@ fn row(input: &Input, name: &'static str, args: &CompareArgs, bound: Ratio) -> R
     let (found, told) = (Figure::from(measures.length), Figure::from(length));
     ensure!(found.is_about(told, found), "the plan takes {}, not {}", figure(found.0), figure(told.0));
     let done = choice.done(batch, cluster);
+    let units = Units::new(batch, cluster);
     Ok(Row {
         policy: task.policy.name,
         order: task.order_name().unwrap_or_default(),
         length: length.into(),
+        length_seconds: units.seconds(length.into()),
         ratio: ratio(length, bound),
         max_load: measures.max_load.into(),
+        max_load_seconds: units.seconds(measures.max_load.into()),
         mean_load: done.iter().fold(0.0, |sum, done| sum + done.to_f64()) / done.len().max(1) as f64,
         mean_response: choice.mean_response(batch, cluster),
         rounds: ordered.rounds.map(|(n_rounds, _)| n_rounds),
@@ -187,45 +201,52 @@ const HEADER: [&str; 9] = [
 ];
 
 impl Comparison {
-    fn cells(row: &Row) -> Vec<String> {
+    fn cells(row: &Row, units: &Units) -> Vec<String> {
         let or_none = |n: Option<u64>| n.map_or_else(|| "–".to_owned(), count);
         vec![
             row.name.to_owned(),
-            short(row.length.0),
+            units.short(row.length),
             format!("{:.3} x", row.ratio),
-            short(row.max_load.0),
-            mean(row.mean_load),
-            mean(row.mean_response),
+            units.short(row.max_load),
+            units.mean(row.mean_load),
+            units.mean(row.mean_response),
             or_none(row.rounds.map(u64::from)),
             or_none(row.messages),
             format!("{:.4}", row.seconds),
         ]
     }
 
-    fn headline(&self, cluster: &Cluster) -> [String; 2] {
+    fn headline(&self, units: &Units) -> [String; 2] {
         let what = format!(
             "{} of {} on {}",
             counted(self.requests as u64, "request"),
             counted(self.clients as u64, "client"),
             counted(self.servers as u64, "server")
         );
-        let bound = of_time(cluster, self.lower_bound);
-        [what, format!("No plan ends before {bound}: {}.", in_words(&self.bottleneck, self.servers as u64))]
+        let bound = units.time(self.lower_bound);
+        [
+            what,
+            format!(
+                "No plan ends before {bound}: {}.",
+                in_words(&self.bottleneck, self.servers as u64, units)
+            ),
+        ]
     }
 
-    fn for_people(&self, cluster: &Cluster) -> String {
-        let [what, bound] = self.headline(cluster);
+    fn for_people(&self, units: &Units) -> String {
+        let [what, bound] = self.headline(units);
         let mut text = format!("{what}. {bound}\n\n");
         text.push_str(&self.remark());
         let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
-        rows.extend(self.policies.iter().map(Self::cells));
+        rows.extend(self.policies.iter().map(|row| Self::cells(row, units)));
         text.push_str(&table(&rows));
         text.push_str("\nLength:\n\n");
-        let longest = self.policies.iter().map(|row| row.length.0.floor()).max().unwrap_or(0);
+        let longest = self.policies.iter().map(|row| row.length.0.nanos()).max().unwrap_or(0).max(1);
         let width = self.policies.iter().map(|row| row.name.len()).max().unwrap_or(0);
         for row in &self.policies {
-            let bar = bar(row.length.0.floor(), longest, 50);
-            let _ = writeln!(text, "  {:<width$}  {} {}", row.name, bar.trim_end(), short(row.length.0));
+            let millionths = row.length.0.nanos() as f64 / longest as f64 * 1e6;
+            let bar = bar(millionths.round() as u64, 1_000_000, 50);
+            let _ = writeln!(text, "  {:<width$}  {} {}", row.name, bar.trim_end(), units.short(row.length));
         }
         text
     }
@@ -247,8 +268,8 @@ impl Comparison {
         if text.is_empty() { text } else { text + "\n" }
     }
 
-    fn page(&self, cluster: &Cluster) -> String {
-        let [what, bound] = self.headline(cluster);
+    fn page(&self, units: &Units) -> String {
+        let [what, bound] = self.headline(units);
         let bars: Vec<Bar<'_>> = self
             .policies
             .iter()
@@ -256,19 +277,23 @@ impl Comparison {
                 name: row.name,
                 value: row.length.0.nanos() as f64 / 1e9,
                 margin: None,
-                label: format!("{} ({:.3} x)", short(row.length.0), row.ratio),
+                label: format!("{} ({:.3} x)", units.short(row.length), row.ratio),
                 is_best: row.ratio <= 1.0,
             })
             .collect();
         let areas: Vec<Area<'_>> = self
             .policies
             .iter()
-            .map(|row| Area { name: row.name, label: short(row.max_load.0), values: falling(&row.done, 200) })
+            .map(|row| Area {
+                name: row.name,
+                label: units.short(row.max_load),
+                values: falling(&row.done, 200),
+            })
             .collect();
         let rows: Vec<(bool, Vec<String>)> =
-            self.policies.iter().map(|row| (row.ratio <= 1.0, Self::cells(row))).collect();
+            self.policies.iter().map(|row| (row.ratio <= 1.0, Self::cells(row, units))).collect();
         let lower_bound = self.lower_bound.0.nanos() as f64 / 1e9;
-        let mark = format!("bound {}", figure(self.lower_bound.0));
+        let mark = format!("bound {}", units.exact(self.lower_bound));
         let body = format!(
             "<p>{}. {}</p>\n<p>{}</p>\n<h2>Length of the plan</h2>\n{}<h2>All figures</h2>\n{}\
              <p class=\"soft\">Every plan was checked from scratch. Load: when a server would be done, working without a break. Mean \

@@ -18,6 +18,7 @@ use crate::cli::DemoArgs;
 use crate::formats::{Bottleneck, Figure};
 use crate::output::print;
 use crate::text::{bar, count, counted, figure, table};
+use crate::units::Units;
 
 const POLICIES: [&str; 3] = ["first", "random", "optimal"];
 const BAR_WIDTH: usize = 18;
@@ -117,7 +118,7 @@ fn for_people(batch: &Batch, rows: &[Row], bound: &Bound, bottleneck: &Bottlenec
         text,
         "\nNo plan ends before slot {}: {}.\nThe optimal plan ends there.",
         figure(bound.value.rounded()),
-        in_words(bottleneck, batch.n_servers() as u64)
+        in_words(bottleneck, batch.n_servers() as u64, &Units::new(batch, &Cluster::equal(batch)))
     );
     text
 }

@@ -12,11 +12,12 @@ use evenkeel::model::{ClientId, ExtraCopy, Ratio, Server, ServerId};
 use evenkeel::select::{Goal, optimal};
 use serde::Serialize;
 
-use super::{Outcome, in_words, of_load, of_time, verified};
+use super::{Outcome, in_words, verified};
 use crate::cli::ExplainArgs;
 use crate::formats::{self, Bottleneck, Figure, Input};
 use crate::output::{Target, tell};
-use crate::text::{bar, count, counted, figure, some_of, table};
+use crate::text::{bar, count, some_of, table};
+use crate::units::Units;
 
 const BAR_WIDTH: usize = 40;
 /// More bars than this tell no more.
@@ -32,8 +33,9 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Outcome> {
     let mut explanation = explain(&input.batch, &input.cluster, goal);
     let forced = verified(&input.batch, &input.cluster, &mut explanation.bound, subject)?;
     let proof = &explanation.bound.proof;
+    let units = Units::new(&input.batch, &input.cluster);
     let bottleneck = Bottleneck::new(&input.batch, &input.cluster, proof, forced);
-    let report = Report { loads: loads(&input, proof), input, explanation, bottleneck };
+    let report = Report { loads: loads(&input, proof), units, input, explanation, bottleneck };
     if let Some(out) = out {
         out.write(|file| report.write_copies(file))?;
     }
@@ -54,6 +56,9 @@ struct Object<'a> {
     clients: usize,
     servers: usize,
     lower_bound: Figure,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lower_bound_seconds: Option<Figure>,
+    bytes: u128,
     bottleneck: &'a Bottleneck,
     one_more_copy: Vec<AdviceObject<'a>>,
     copy_of_everything: AdviceObject<'a>,
@@ -67,7 +72,10 @@ struct AdviceObject<'a> {
     percent: Option<u64>,
     reached: bool,
     lower_bound: Figure,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lower_bound_seconds: Option<Figure>,
     blocks: u64,
+    bytes: u128,
     requests: u64,
     copies: Vec<CopyObject<'a>>,
 }
@@ -92,12 +100,16 @@ struct FasterObject<'a> {
 struct LoadObject<'a> {
     server: &'a str,
     blocks: u64,
+    bytes: u128,
     done: Figure,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    done_seconds: Option<Figure>,
     bottleneck: bool,
 }
 
 struct Report {
     input: Input,
+    units: Units,
     explanation: Explanation,
     bottleneck: Bottleneck,
     loads: Vec<Load>,
@@ -156,6 +168,8 @@ impl Report {
             clients: batch.n_clients(),
             servers: batch.n_servers(),
             lower_bound: bound.value.into(),
+            lower_bound_seconds: self.units.seconds(bound.value.into()),
+            bytes: batch.total_bytes(),
             bottleneck: &self.bottleneck,
             one_more_copy: percents
                 .zip(copies)
@@ -173,7 +187,9 @@ impl Report {
                 .map(|load| LoadObject {
                     server: self.server(load.server),
                     blocks: load.blocks,
+                    bytes: self.units.bytes(load.blocks),
                     done: load.done.into(),
+                    done_seconds: self.units.seconds(load.done.into()),
                     bottleneck: load.is_bottleneck,
                 })
                 .collect(),
@@ -192,7 +208,9 @@ impl Report {
             percent,
             reached: advice.is_reached,
             lower_bound: advice.bound.value.into(),
+            lower_bound_seconds: self.units.seconds(advice.bound.value.into()),
             blocks: advice.blocks(),
+            bytes: self.units.bytes(advice.blocks()),
             requests: n_requests(&advice.copies),
             copies: advice.copies.iter().map(copy).collect(),
         }
@@ -201,14 +219,14 @@ impl Report {
     fn for_people(&self, subject: Subject) -> String {
         let Explanation { bound, copies, faster, everything } = &self.explanation;
         let n_servers = self.input.batch.n_servers() as u64;
-        let value = bound.value.into();
+        let units = &self.units;
         let what = match subject {
-            Subject::Length => format!("No plan ends before {}", of_time(&self.input.cluster, value)),
+            Subject::Length => format!("No plan ends before {}", units.time(bound.value)),
             Subject::MaxLoad => {
-                format!("No choice has a smaller load than {}", of_load(&self.input.cluster, value))
+                format!("No choice has a smaller load than {}", units.load(&self.input.cluster, bound.value))
             }
         };
-        let why = in_words(&self.bottleneck, n_servers);
+        let why = in_words(&self.bottleneck, n_servers, units);
         let mut text = format!("{what}: {why}.\n{}\nWhat would help:\n\n", self.paces());
         let share = |value: Ratio| match bound.value.numerator() {
             0 => String::new(),
@@ -220,9 +238,9 @@ impl Report {
             rows.push(match advice.is_reached {
                 true => vec![
                     what,
-                    counted(advice.blocks(), "block"),
+                    units.blocks(advice.blocks()),
                     count(n_requests(&advice.copies)),
-                    figure(value.rounded()),
+                    units.exact(value),
                     share(value),
                 ],
                 false => vec![what, "no copies do it".to_owned()],
@@ -237,7 +255,7 @@ impl Report {
                 format!("server {} twice as fast", self.server(advice.server)),
                 String::new(),
                 String::new(),
-                figure(advice.bound.value.rounded()),
+                units.exact(advice.bound.value),
                 share(advice.bound.value),
             ]);
         }
@@ -262,11 +280,11 @@ impl Report {
             let _ = writeln!(
                 text,
                 "  Copies alone do not go below {}: {limit}.",
-                figure(advice.bound.value.rounded())
+                units.exact(advice.bound.value)
             );
         }
         if let Some(moves) = copies.iter().rfind(|advice| !advice.copies.is_empty()) {
-            let _ = write!(text, "\nCopies for the bound {}:\n\n", figure(moves.bound.value.rounded()));
+            let _ = write!(text, "\nCopies for the bound {}:\n\n", units.exact(moves.bound.value));
             text.push_str(&self.moves(&moves.copies));
         }
         let legend = match &bound.proof {
@@ -291,11 +309,12 @@ impl Report {
             u128::from(server.speed.millionths()) * u128::from(server.slots)
         });
         let backlog = servers.iter().map(|s| u128::from(cluster.server(*s).backlog)).sum::<u128>();
-        let (rate, backlog) = (Ratio::new(rate.sum(), 1_000_000), Ratio::new(backlog, 1));
+        let rate = Ratio::new(rate.sum(), 1_000_000);
+        let backlog = u64::try_from(backlog).unwrap_or(u64::MAX);
         format!(
-            "Together they can do {} blocks in a unit of time, and have a backlog of {} blocks.\n",
-            figure(rate.rounded()),
-            figure(backlog.rounded())
+            "Together they can do {}, and have a backlog of {}.\n",
+            self.units.pace(rate),
+            self.units.blocks(backlog)
         )
     }
 
@@ -307,8 +326,11 @@ impl Report {
         let mut pairs: Vec<_> = by_pair.into_iter().collect();
         let blocks = |copies: &[&ExtraCopy]| copies.iter().map(|copy| copy.blocks).sum::<u64>();
         pairs.sort_by_key(|(_, copies)| std::cmp::Reverse(blocks(copies)));
-        let mut rows =
-            vec![["from", "to", "blocks", "of clients", "of requests"].map(str::to_owned).to_vec()];
+        let mut rows = vec![
+            ["from", "to", self.units.blocks_column(), "of clients", "of requests"]
+                .map(str::to_owned)
+                .to_vec(),
+        ];
         for ((from, to), copies) in pairs.iter().take(MOST) {
             let requests: Vec<String> = copies.iter().map(|copy| copy.request.to_string()).collect();
             let mut clients: Vec<ClientId> =
@@ -319,7 +341,7 @@ impl Report {
             rows.push(vec![
                 self.server(*from).to_owned(),
                 self.server(*to).to_owned(),
-                count(blocks(copies)),
+                self.units.blocks_cell(blocks(copies)),
                 some_of(&clients, 3),
                 some_of(&requests, 3),
             ]);
@@ -349,7 +371,7 @@ impl Report {
                 "  {mark} {:<width$}  {} {}",
                 self.server(load.server),
                 bar(millionths as u64, 1_000_000, BAR_WIDTH),
-                figure(load.done.rounded())
+                self.units.exact(load.done)
             );
             let _ = writeln!(text, "{}", line.trim_end());
         }

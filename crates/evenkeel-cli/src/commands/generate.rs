@@ -77,8 +77,11 @@ fn parse_sizes(text: &str) -> Result<Sizes> {
 /// A number, or two with dots between them.
 fn parse_range(name: &str, text: &str) -> Result<(u64, u64)> {
     let number = |part: &str| {
-        part.parse::<u64>()
-            .map_err(|_| anyhow!("{name} {text}: write a whole number, or a range such as 1..64"))
+        let number = match name {
+            "--bytes" | "--backlogs" => formats::size(part, "size").ok(),
+            _ => part.parse().ok(),
+        };
+        number.ok_or_else(|| anyhow!("{name} {text}: write a whole number, or a range such as 1..64"))
     };
     match text.split_once("..") {
         Some((least, most)) => Ok((number(least)?, number(most)?)),

@@ -18,14 +18,15 @@ use anyhow::{Context, Result, bail};
 use evenkeel::bound::Bound;
 use evenkeel::check::{Forced, Subject};
 use evenkeel::draw::Ties;
-use evenkeel::model::{Batch, Choice, Cluster, Fixed, Part, Ratio, Schedule, Speed, Transfer};
+use evenkeel::model::{Batch, Choice, Cluster, Fixed, Part, Ratio, Schedule, Transfer};
 use evenkeel::policy::{self, Ask, Kind, OrderFn, Ordered, PlanFn, Policy, SelectFn};
 use evenkeel::select::{Goal, nearest, optimal, whole};
 
 use crate::cli::{Cli, Command, Objective, PolicyArgs, TiesName, TuningArgs};
 use crate::formats::{Bottleneck, Figure, Input};
 use crate::output::warn;
-use crate::text::{count, counted, figure, some_of};
+use crate::text::{count, counted, some_of};
+use crate::units::Units;
 
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -223,26 +224,6 @@ fn ask(goal: Goal, args: &TuningArgs) -> Ask {
     Ask { goal, seed, ties, passes, bids, imbalance }
 }
 
-/// A length in words: slots where all servers have speed 1.
-fn of_time(cluster: &Cluster, time: Figure) -> String {
-    match (is_in_slots(cluster), time.0.whole()) {
-        (true, Some(slots)) => counted(slots, "slot"),
-        _ => format!("{} (in blocks at speed 1)", figure(time.0)),
-    }
-}
-
-/// A load in words: blocks where a server takes one a slot.
-fn of_load(cluster: &Cluster, load: Figure) -> String {
-    match (is_in_slots(cluster), load.0.whole()) {
-        (true, Some(blocks)) if cluster.servers().iter().all(|s| s.slots == 1) => counted(blocks, "block"),
-        _ => of_time(cluster, load),
-    }
-}
-
-fn is_in_slots(cluster: &Cluster) -> bool {
-    cluster.common_speed() == Some(Speed::ONE)
-}
-
 /// What to say of policies that look for the nearest copy where it is not known which that is.
 fn remark_on_hosts(names: &[&str], batch: &Batch, cluster: &Cluster, ties: Ties) -> Option<String> {
     let name = names.iter().find(|name| matches!(**name, "nearest" | "opass-tenant"))?;
@@ -277,12 +258,12 @@ fn ratio(achieved: Ratio, bound: Ratio) -> f64 {
 }
 
 /// The bottleneck in words.
-fn in_words(bottleneck: &Bottleneck, n_servers: u64) -> String {
+fn in_words(bottleneck: &Bottleneck, n_servers: u64, units: &Units) -> String {
     match bottleneck {
         Bottleneck::Servers { blocks: 0, .. } => "there is nothing to transfer".to_owned(),
         Bottleneck::Servers { servers, requests, blocks } => {
             let n = servers.len() as u64;
-            let (requests, blocks) = (counted(*requests, "request"), counted(*blocks, "block"));
+            let (requests, blocks) = (counted(*requests, "request"), units.blocks(*blocks));
             match n {
                 1 => format!("server {} holds the only copies of {requests}, {blocks}", servers[0]),
                 _ if n == n_servers => {
@@ -296,14 +277,14 @@ fn in_words(bottleneck: &Bottleneck, n_servers: u64) -> String {
             }
         }
         Bottleneck::Client { client, blocks, waits_for: None } => {
-            format!("client {client} has to receive {}", counted(*blocks, "block"))
+            format!("client {client} has to receive {}", units.blocks(*blocks))
         }
         Bottleneck::Client { client, blocks, waits_for: Some(server) } => format!(
             "client {client} has to receive {} from servers that are busy at least as long as {server}",
-            counted(*blocks, "block")
+            units.blocks(*blocks)
         ),
         Bottleneck::Concurrency { limit, blocks } => {
-            format!("{} have to pass, {} at once", counted(*blocks, "block"), counted(*limit, "transfer"))
+            format!("{} have to pass, {} at once", units.blocks(*blocks), counted(*limit, "transfer"))
         }
     }
 }

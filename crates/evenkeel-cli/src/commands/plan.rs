@@ -8,11 +8,12 @@ use evenkeel::draw::Ties;
 use evenkeel::model::{Cluster, Ratio, Transfer};
 use evenkeel::policy::Ask;
 
-use super::{Chosen, Outcome, Task, in_words, of_load, of_time, verified, warn_of_hosts};
+use super::{Chosen, Outcome, Task, in_words, verified, warn_of_hosts};
 use crate::cli::PlanArgs;
 use crate::formats::{self, Bottleneck, Figure, Input, Seconds, Summary};
 use crate::output::{Target, tell};
-use crate::text::{count, figure, pairs};
+use crate::text::{count, pairs};
+use crate::units::Units;
 
 pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     let task = Task::new(&args.policy)?;
@@ -46,6 +47,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     }
     seconds.write = start.elapsed().as_secs_f64();
 
+    let units = Units::new(batch, cluster);
     let order = task.order_name();
     let length = order.map(|_| Figure::from(schedule.length));
     let (achieved, lower_bound) = (length.unwrap_or(max_load), Figure::from(bound.value));
@@ -62,6 +64,10 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
         length,
         max_load,
         lower_bound,
+        length_seconds: length.and_then(|length| units.seconds(length)),
+        max_load_seconds: units.seconds(max_load),
+        lower_bound_seconds: units.seconds(lower_bound),
+        bytes: Some(batch.total_bytes()),
         optimal: achieved == lower_bound,
         bottleneck: Bottleneck::new(batch, cluster, &bound.proof, forced),
         gap: None,
@@ -79,17 +85,20 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
         seconds,
     };
     summary.gap = Some(summary.computed_gap());
-    let text =
-        if args.json { serde_json::to_string(&summary)? + "\n" } else { for_people(&summary, cluster) };
+    let text = if args.json {
+        serde_json::to_string(&summary)? + "\n"
+    } else {
+        for_people(&summary, cluster, &units)
+    };
     tell(&text, &[args.out.as_deref()])?;
     Ok(Outcome::Done)
 }
 
-fn for_people(summary: &Summary, cluster: &Cluster) -> String {
+fn for_people(summary: &Summary, cluster: &Cluster, units: &Units) -> String {
     let subject = if summary.length.is_some() { Subject::Length } else { Subject::MaxLoad };
     let (what, value) = match subject {
-        Subject::Length => ("length", of_time(cluster, summary.length.unwrap_or_default())),
-        Subject::MaxLoad => ("max load", of_load(cluster, summary.max_load)),
+        Subject::Length => ("length", units.time(summary.length.unwrap_or_default())),
+        Subject::MaxLoad => ("max load", units.load(cluster, summary.max_load)),
     };
     let achieved = summary.length.unwrap_or(summary.max_load);
     let verdict = if summary.optimal {
@@ -98,7 +107,7 @@ fn for_people(summary: &Summary, cluster: &Cluster) -> String {
         let ratio = Ratio::from(achieved.0).over(summary.lower_bound.0.into());
         format!(
             "not proved, {} or {:.2} % above the bound",
-            figure(summary.computed_gap().0),
+            units.exact(summary.computed_gap()),
             100.0 * (ratio - 1.0)
         )
     };
@@ -113,13 +122,13 @@ fn for_people(summary: &Summary, cluster: &Cluster) -> String {
     rows.extend(order.map(|order| ("order", order)));
     rows.push((what, value));
     if subject == Subject::Length {
-        rows.push(("max load", of_load(cluster, summary.max_load)));
+        rows.push(("max load", units.load(cluster, summary.max_load)));
     }
     rows.extend(summary.rounds.map(|n| ("rounds", count(n))));
-    rows.extend(summary.compacted_length.map(|length| ("compacted", of_time(cluster, length))));
+    rows.extend(summary.compacted_length.map(|length| ("compacted", units.time(length))));
     rows.extend(summary.messages.map(|n| ("messages", count(n))));
-    rows.push(("lower bound", figure(summary.lower_bound.0)));
-    rows.push(("because", in_words(&summary.bottleneck, summary.servers)));
+    rows.push(("lower bound", units.exact(summary.lower_bound)));
+    rows.push(("because", in_words(&summary.bottleneck, summary.servers, units)));
     rows.push(("optimal", verdict));
     pairs(&rows)
 }

@@ -11,11 +11,12 @@ use evenkeel::select::nearest;
 use serde::Serialize;
 
 use super::check::invalid_as_json;
-use super::{Outcome, Task, in_words, of_load, of_time, ratio, remark_on_hosts, verified, warn_of_hosts};
+use super::{Outcome, Task, in_words, ratio, remark_on_hosts, verified, warn_of_hosts};
 use crate::cli::ScoreArgs;
 use crate::formats::{self, Bottleneck, Figure, Input, Source};
 use crate::output::print;
-use crate::text::{figure, pairs, short, table};
+use crate::text::{pairs, table};
+use crate::units::Units;
 
 /// What most systems do today.
 const USUAL: [&str; 3] = ["first", "random", "nearest"];
@@ -28,6 +29,12 @@ struct Object {
     length: Option<Figure>,
     max_load: Figure,
     lower_bound: Figure,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    length_seconds: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_load_seconds: Option<Figure>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lower_bound_seconds: Option<Figure>,
     score: f64,
     bottleneck: Bottleneck,
 }
@@ -118,13 +125,18 @@ fn object(
     measures: &Measures,
     bound: &Bound,
     bottleneck: Bottleneck,
+    units: &Units,
 ) -> Object {
+    let length = task.order_name().map(|_| measures.length.into());
     Object {
         format: 1,
         policy,
-        length: task.order_name().map(|_| measures.length.into()),
+        length,
         max_load: measures.max_load.into(),
         lower_bound: bound.value.into(),
+        length_seconds: length.and_then(|length| units.seconds(length)),
+        max_load_seconds: units.seconds(measures.max_load.into()),
+        lower_bound_seconds: units.seconds(bound.value.into()),
         score: ratio(achieved(task, measures), bound.value),
         bottleneck,
     }
@@ -143,10 +155,11 @@ fn of_one(
         Err(fault) => return invalid(args, &fault),
     };
     let (bound, bottleneck) = proved(task, input, bound)?;
+    let units = Units::new(&input.batch, &input.cluster);
     let achieved = achieved(task, &measures);
     if args.json {
         let policy = args.plan.is_none().then_some(task.policy.name);
-        let object = object(task, policy, &measures, &bound, bottleneck);
+        let object = object(task, policy, &measures, &bound, bottleneck, &units);
         print(&(serde_json::to_string(&object)? + "\n"))?;
         return Ok(Outcome::Done);
     }
@@ -154,9 +167,9 @@ fn of_one(
     let what = if task.order_name().is_some() { "length" } else { "max load" };
     let rows = [
         ("score", format!("{score:.4}")),
-        (what, figure(achieved.rounded())),
-        ("lower bound", figure(bound.value.rounded())),
-        ("because", in_words(&bottleneck, input.batch.n_servers() as u64)),
+        (what, units.time(achieved)),
+        ("lower bound", units.exact(bound.value)),
+        ("because", in_words(&bottleneck, input.batch.n_servers() as u64, &units)),
     ];
     print(&pairs(&rows))?;
     Ok(Outcome::Done)
@@ -171,6 +184,7 @@ fn of_the_usual(args: &ScoreArgs, input: &Input, task: &Task) -> Result<Outcome>
         Err(fault) => return invalid(args, &fault),
     };
     let (bound, bottleneck) = proved(task, input, known)?;
+    let units = Units::new(batch, cluster);
     let row = |policy: &'static str, measures: &Measures| Row {
         policy,
         length: task.order_name().map(|_| measures.length.into()),
@@ -188,23 +202,24 @@ fn of_the_usual(args: &ScoreArgs, input: &Input, task: &Task) -> Result<Outcome>
     policies.push(row(task.policy.name, &optimal));
     if args.json {
         let scores = Scores {
-            optimal: object(task, Some(task.policy.name), &optimal, &bound, bottleneck),
+            optimal: object(task, Some(task.policy.name), &optimal, &bound, bottleneck, &units),
             policies,
             without_distance: nearest::n_without_distance(batch, cluster),
         };
         print(&(serde_json::to_string(&scores)? + "\n"))?;
         return Ok(Outcome::Done);
     }
-    let value = bound.value.into();
     let (what, least) = match task.order_name().is_some() {
-        true => ("length", format!("No plan ends before {}", of_time(cluster, value))),
-        false => ("max load", format!("No choice has a smaller load than {}", of_load(cluster, value))),
+        true => ("length", format!("No plan ends before {}", units.time(bound.value))),
+        false => {
+            ("max load", format!("No choice has a smaller load than {}", units.load(cluster, bound.value)))
+        }
     };
-    let mut text = format!("{least}: {}.\n\n", in_words(&bottleneck, batch.n_servers() as u64));
+    let mut text = format!("{least}: {}.\n\n", in_words(&bottleneck, batch.n_servers() as u64, &units));
     let mut rows = vec![["policy", "score", what].map(str::to_owned).to_vec()];
     rows.extend(policies.iter().map(|row| {
         let achieved = row.length.unwrap_or(row.max_load);
-        vec![row.policy.to_owned(), format!("{:.4}", row.score), short(achieved.0)]
+        vec![row.policy.to_owned(), format!("{:.4}", row.score), units.short(achieved)]
     }));
     text.push_str(&table(&rows));
     if let Some(remark) = remark_on_hosts(&USUAL, batch, cluster, task.ask.ties) {

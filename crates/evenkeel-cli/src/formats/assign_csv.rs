@@ -75,7 +75,7 @@ fn read_tasks(
             return Err(table.error(WorkError::TooManyInputs));
         }
         let task = id(table.required(0)?, &mut rows.tasks, "task").map_err(|e| table.error(e))?;
-        let bytes = numbers::whole(table.required(1)?, "size").map_err(|e| table.error(e))?;
+        let bytes = numbers::size(table.required(1)?, "size").map_err(|e| table.error(e))?;
         total = total.checked_add(bytes).ok_or_else(|| table.error(WorkError::TooManyBytes))?;
         let names = table.required(2)?;
         if names.is_empty() {

@@ -39,7 +39,7 @@ pub fn read_batch_csv(
             })?;
         }
         let bytes = match table.field(BYTES)? {
-            Some(text) => numbers::whole(text, "size").map_err(|e| table.error(e))?,
+            Some(text) => numbers::size(text, "size").map_err(|e| table.error(e))?,
             None => 1,
         };
         let arrival_ns = table.field(ARRIVAL)?.map(numbers::arrival_ns).transpose();

@@ -6,6 +6,7 @@ use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
 
 use evenkeel::model::{Batch, BatchBuilder, Details, NameTable, shown};
+use evenkeel_sim::units::Bytes;
 use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::json;
@@ -176,7 +177,7 @@ impl<'de> Visitor<'de> for RequestSeed<'_> {
             let was_there = match key.as_str() {
                 _ if self.0.contains(&key) => map.next_value::<IgnoredAny>().map(|_| false)?,
                 "client" => request.client.replace(map.next_value()?).is_some(),
-                "bytes" => request.bytes.replace(map.next_value()?).is_some(),
+                "bytes" => request.bytes.replace(map.next_value::<Bytes>()?.0).is_some(),
                 "replicas" => request.replicas.replace(map.next_value_seed(ReplicasSeed)?).is_some(),
                 "chunk" => set(&mut request.chunk, map.next_value()?),
                 "job" => set(&mut request.job, map.next_value()?),

@@ -29,7 +29,7 @@ pub use assign_csv::{WorkInput, read_work, write_assignment};
 pub use batch_csv::{read_batch_csv, write_batch_csv};
 pub use batch_json::{read_batch_json, write_batch_json};
 pub use nodes::{Nodes, read_clients, read_servers, write_servers};
-pub(crate) use numbers::decimal;
+pub(crate) use numbers::{decimal, size};
 pub use plan::{read_plan, write_plan};
 pub use queue_csv::{QueueInput, read_queue, write_orders};
 pub use summary::{Bottleneck, Figure, Seconds, Summary, read_summary};
@@ -201,8 +201,10 @@ pub(crate) fn read_batch(args: &BatchArgs) -> Result<Input, InputError> {
     } else {
         read_batch_csv(reader, &args.reading(&name), declared)?
     };
-    let (servers, server_hosts) = servers
-        .map_or_else(|| (vec![Server::default(); batch.n_servers()], Vec::new()), |s| (s.nodes, s.hosts));
+    let (servers, server_hosts, rates) = servers.map_or_else(
+        || (vec![Server::default(); batch.n_servers()], Vec::new(), Vec::new()),
+        |s| (s.nodes, s.hosts, s.rates),
+    );
     let (clients, client_hosts) = clients
         .map_or_else(|| (vec![Client::default(); batch.n_clients()], Vec::new()), |c| (c.nodes, c.hosts));
     let described_in = [&args.servers, &args.clients].into_iter().flatten().next();
@@ -210,7 +212,7 @@ pub(crate) fn read_batch(args: &BatchArgs) -> Result<Input, InputError> {
         .map_err(|e| InputError::new(&described_in.unwrap_or(&args.batch).display().to_string(), None, e))?;
     let hosts = [&server_hosts, &client_hosts].map(|hosts| hosts.iter().map(String::as_str));
     let [server_hosts, client_hosts] = hosts;
-    Ok(Input { cluster: cluster.on_hosts(server_hosts, client_hosts), batch })
+    Ok(Input { cluster: cluster.on_hosts(server_hosts, client_hosts).at_rates(rates), batch })
 }
 
 /// Names that other files have fixed, with their order.

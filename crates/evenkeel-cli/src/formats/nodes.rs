@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use evenkeel::model::{Batch, Client, NameTable, Ratio, Server};
+use evenkeel::model::{Batch, Client, NameTable, Ratio, Server, Speed};
 use evenkeel::observe::Warmth;
 
 use super::table::{Table, quoted};
@@ -19,31 +19,48 @@ pub struct Nodes<T> {
     pub hosts: Vec<String>,
     /// Of servers: how many clients each serves, and when it was last used; 0 if it is not given.
     pub warmth: Vec<Warmth>,
+    /// Of servers: the bytes that each serves in a second in all; empty if that is not given.
+    pub rates: Vec<u64>,
 }
 
 impl<T> Nodes<T> {
     fn none() -> Self {
-        Self { names: NameTable::new(), nodes: Vec::new(), hosts: Vec::new(), warmth: Vec::new() }
+        let (names, nodes, hosts) = (NameTable::new(), Vec::new(), Vec::new());
+        Self { names, nodes, hosts, warmth: Vec::new(), rates: Vec::new() }
     }
 }
 
+const SPEED: usize = 1;
+const RATE: usize = 7;
+
 /// Reads a servers file; backlogs are rounded up to blocks.
 pub fn read_servers(reader: impl BufRead, reading: &Reading<'_>) -> Result<Nodes<Server>, InputError> {
-    let optional = ["speed", "slots", "backlog", "host", "connections", "last_used"];
+    let optional = ["speed", "slots", "backlog", "host", "connections", "last_used", "rate"];
     let mut table = Table::open(reader, reading, &["server"], &optional)?;
+    if table.has(SPEED) && table.has(RATE) {
+        return Err(table.error(
+            "`speed` and `rate` are two ways to say how fast a server is; leave one out, or pass it over with \
+             --ignore-columns",
+        ));
+    }
     let mut found = Nodes::none();
     while table.next()? {
         add_name(&table, &mut found.names, "server")?;
         let mut server = Server::default();
-        if let Some(text) = table.field(1)? {
+        if let Some(text) = table.field(SPEED)? {
             server.speed = numbers::speed(text).map_err(|e| table.error(e))?;
         }
         if let Some(text) = table.field(2)? {
             server.slots = numbers::slots(text).map_err(|e| table.error(e))?;
         }
         if let Some(text) = table.field(3)? {
-            let bytes = numbers::whole(text, "backlog").map_err(|e| table.error(e))?;
+            let bytes = numbers::size(text, "backlog").map_err(|e| table.error(e))?;
             server.backlog = bytes.div_ceil(reading.block);
+        }
+        if let Some(text) = table.field(RATE)? {
+            let rate = numbers::rate(text).map_err(|e| table.error(e))?;
+            server.speed = Speed::of_rate(rate, server.slots, reading.block).map_err(|e| table.error(e))?;
+            found.rates.push(rate);
         }
         let number = |column: usize, what: &str| {
             let number = table.field(column)?.map(|text| numbers::whole(text, what)).transpose();

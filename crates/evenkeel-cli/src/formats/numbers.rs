@@ -1,7 +1,7 @@
 //! Numbers in text, with errors that say what is wrong with them.
 
 use evenkeel::model::{Fixed, MAX_SLOTS, Speed, shown};
-use evenkeel_sim::units::Span;
+use evenkeel_sim::units::{Bytes, PerSecond, Span};
 
 /// A whole number of at most 64 bits.
 pub(super) fn whole(text: &str, what: &str) -> Result<u64, String> {
@@ -25,6 +25,29 @@ fn why_not_whole(text: &str, what: &str) -> String {
     } else {
         format!("the {what} `{text}` is not a number; write a whole number")
     }
+}
+
+/// A number of bytes, written as 4096 or as 64MB.
+pub(crate) fn size(text: &str, what: &str) -> Result<u64, String> {
+    let Err(why_not) = whole(text, what) else { return whole(text, what) };
+    // What has no unit is as wrong as any number.
+    if text.is_empty() || text.starts_with('+') || text.parse::<f64>().is_ok() {
+        return Err(why_not);
+    }
+    let size = text.parse().map(|Bytes(bytes)| bytes);
+    size.map_err(|_| {
+        format!("the {what} `{}` is not a size; write bytes such as 4096, or 64kB, 1.5MB, 64MiB", shown(text))
+    })
+}
+
+/// Bytes in a second, written as 120MB/s, 1Gb/s or 120000000.
+pub(super) fn rate(text: &str) -> Result<u64, String> {
+    let with_unit = text.parse().map(|PerSecond(rate)| (rate * 1e9).round() as u64);
+    let rate = text.parse().ok().or(with_unit.ok()).filter(|&rate| rate > 0 && !text.starts_with('+'));
+    rate.ok_or_else(|| {
+        let text = shown(text);
+        format!("the rate `{text}` is not one; write 120MB/s, 1Gb/s (bits), or a number of bytes a second")
+    })
 }
 
 /// A number of transfers at once.

@@ -62,6 +62,16 @@ pub struct Summary {
     /// Whether no request was to be split between servers.
     #[serde(default)]
     pub whole: bool,
+    /// Length, load and bound in seconds, if rates are known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub length_seconds: Option<Figure>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_load_seconds: Option<Figure>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lower_bound_seconds: Option<Figure>,
+    /// The bytes of all requests.
+    #[serde(default)]
+    pub bytes: Option<u128>,
     /// Tells batches apart.
     pub batch_fingerprint: String,
     /// Tells plans apart.
@@ -100,6 +110,12 @@ impl Figure {
         let forgiven = 1000.max(largest.0.nanos() / 1_000_000_000);
         let are_whole = self.0.whole().is_some() && other.0.whole().is_some();
         if are_whole { a == b } else { a.abs_diff(b) <= forgiven }
+    }
+}
+
+impl From<Fixed> for Figure {
+    fn from(number: Fixed) -> Self {
+        Self(number)
     }
 }
 

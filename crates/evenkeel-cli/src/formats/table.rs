@@ -137,6 +137,11 @@ impl<R: BufRead> Table<R> {
         Ok(more)
     }
 
+    /// Whether the table has the column with that index in the list given to [`Self::open`].
+    pub(super) fn has(&self, column: usize) -> bool {
+        self.columns[column].is_some()
+    }
+
     /// The field of the column with that index in the list given to [`Self::open`], if the table has it.
     pub(super) fn field(&self, column: usize) -> Result<Option<&str>, InputError> {
         let Some(k) = self.columns[column] else { return Ok(None) };

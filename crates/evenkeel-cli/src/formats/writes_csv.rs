@@ -58,7 +58,7 @@ pub fn read_writes(
             }
         };
         let number = |column: usize, what: &str| {
-            numbers::whole(table.required(column)?, what).map_err(|e| table.error(e))
+            numbers::size(table.required(column)?, what).map_err(|e| table.error(e))
         };
         let (offset, bytes) = (number(1, "offset")?, number(2, "number of bytes")?);
         if offset.checked_add(bytes).is_none() {

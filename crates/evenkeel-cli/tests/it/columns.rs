@@ -70,13 +70,13 @@ fn unknown_columns_are_named_and_can_be_ignored() {
         ("plan batch.json", "did you mean `bytes`?"),
         ("check good.csv plan.csv", "known are request"),
         ("score good.csv plan.csv", "known are request"),
-        ("explain good.csv --servers servers.csv", "known are server, speed"),
+        ("explain good.csv --servers servers.csv", "Known are server, speed"),
         ("compare batch.csv --policy first", "did you mean `bytes`?"),
         ("simulate batch.csv", "did you mean `bytes`?"),
         ("simulate tasks.csv --processes procs.csv", "did you mean `bytes`?"),
         ("assign tasks.csv --processes procs.csv", "did you mean `bytes`?"),
         ("collective queue.csv", "known are app"),
-        ("place writes.csv --servers servers.csv", "known are server"),
+        ("place writes.csv --servers servers.csv", "Known are server"),
     ];
     let folder = tempfile::tempdir().unwrap();
     files.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());

@@ -17,6 +17,7 @@ mod reproduce;
 mod round_trip;
 mod simulate;
 mod unequal;
+mod units;
 
 use std::fs;
 use std::path::{Path, PathBuf};

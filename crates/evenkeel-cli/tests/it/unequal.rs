@@ -349,7 +349,7 @@ fn people_are_told_times_and_gaps() {
     let folder = drawn();
     let said = |args: &[&str]| printed(&[&["plan"], args].concat(), folder.path());
     let text = said(&["batch", "--servers", "speeds"]);
-    assert!(text.contains("in blocks at speed 1"), "{text}");
+    assert!(text.contains("B at speed 1"), "{text}");
     let text = said(&["batch", "--servers", "all", "--policy", "first"]);
     assert!(text.contains("not proved") && text.contains("above the bound"), "{text}");
     let text = said(&["batch", "--max-concurrent", "2"]);

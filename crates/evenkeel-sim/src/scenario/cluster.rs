@@ -264,15 +264,21 @@ impl Cluster {
         let all = &self.servers;
         let own = self.named.get(&self.names[server as usize]);
         let file = self.described.as_ref().map(|cluster| cluster.server(ServerId(server)));
-        let bandwidth = own.and_then(|own| own.bandwidth).unwrap_or(all.bandwidth).0;
-        let of_file = file.map_or(1.0, |file| file.speed.millionths() as f64 / 1e6);
-        let speed = own.and_then(|own| own.speed).unwrap_or(all.speed * of_file);
         let in_file = file.filter(|_| all.slots == 1).map(|file| file.slots);
+        let slots = own.and_then(|own| own.slots).or(in_file).unwrap_or(all.slots);
+        // A rate is what all slots of a server have together.
+        let rate = self.described.as_ref().and_then(|cluster| cluster.rate(ServerId(server)));
+        let rate = rate.map(|bytes| bytes as f64 / 1e9 / f64::from(slots));
+        let of_file =
+            file.filter(|_| rate.is_none()).map_or(1.0, |file| file.speed.millionths() as f64 / 1e6);
+        let speed = own.and_then(|own| own.speed).unwrap_or(all.speed * of_file);
+        let bandwidth =
+            own.and_then(|own| own.bandwidth).map(|own| own.0).or(rate).unwrap_or(all.bandwidth.0);
         hardware::Server {
             host: server,
             latency_ns: own.and_then(|own| own.latency).unwrap_or(all.latency).0,
             rate: bandwidth * speed,
-            slots: own.and_then(|own| own.slots).or(in_file).unwrap_or(all.slots),
+            slots,
             ..hardware::Server::default()
         }
     }

@@ -516,6 +516,10 @@ impl RequestsWork {
             let message = "servers have backlogs, which are not simulated; leave the column out";
             return Err(places.error("servers.file", message));
         }
+        if described.is_in_seconds() && places.has("servers.bandwidth") {
+            let message = "the servers file has rates, which are bandwidths; leave one of them out";
+            return Err(places.error("servers.bandwidth", message));
+        }
         cluster.names = batch.servers().iter().map(str::to_owned).collect();
         cluster.n_clients = batch.n_clients() as u32;
         cluster.described = Some(described);

@@ -35,6 +35,10 @@ pub enum ModelError {
     TooManyReplicas,
     #[error("at these speeds times would not fit in 64 bits; use larger blocks or higher speeds")]
     TooSlow,
+    #[error("in blocks this large a slot's share of the rate is too coarse; use smaller blocks")]
+    CoarseRate,
+    #[error("the rate is more than a trillion blocks a second for each slot; use larger blocks")]
+    RateOutOfRange,
     #[error("the servers or clients described are not those of the batch; describe each of them once")]
     OtherCluster,
     #[error("more than {MAX_SLOTS} slots at a node, or many more in all than requests; write fewer")]

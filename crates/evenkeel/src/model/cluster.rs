@@ -25,6 +25,18 @@ impl Speed {
     pub fn millionths(self) -> u64 {
         self.0
     }
+
+    /// What one of `slots` transfers gets of a server that moves so many bytes a second in all: blocks per second, to the
+    /// nearest millionth. An error if that is more than a ten-thousandth off.
+    pub fn of_rate(bytes_per_s: u64, slots: u32, block_bytes: u64) -> Result<Self, ModelError> {
+        let exact = u128::from(bytes_per_s) * 1_000_000;
+        let per_millionth = u128::from(slots.max(1)) * u128::from(block_bytes.max(1));
+        let millionths = (exact + per_millionth / 2) / per_millionth;
+        if exact.abs_diff(millionths * per_millionth) > exact / 10_000 {
+            return Err(ModelError::CoarseRate);
+        }
+        u64::try_from(millionths).ok().and_then(Self::from_millionths).ok_or(ModelError::RateOutOfRange)
+    }
 }
 
 /// The state of a server before the batch starts.
@@ -90,6 +102,8 @@ pub struct Cluster {
     clients: Vec<Client>,
     max_concurrent: Option<u64>,
     hosts: Hosts,
+    /// Bytes that each server moves in a second in all; empty if that is not known.
+    rates: Vec<u64>,
 }
 
 /// Where servers and clients run, each a path such as rack and host; empty if that is not known.
@@ -110,6 +124,7 @@ impl Cluster {
             clients: vec![Client::default(); batch.n_clients()],
             max_concurrent: None,
             hosts: Hosts::default(),
+            rates: Vec::new(),
         }
     }
 
@@ -145,11 +160,17 @@ impl Cluster {
         if longest > u128::from(u64::MAX) >> u32::from(slowest != fastest) {
             return Err(ModelError::TooSlow);
         }
-        let cluster = Self { servers, clients, max_concurrent, hosts: Hosts::default() };
+        let cluster = Self { servers, clients, max_concurrent, hosts: Hosts::default(), rates: Vec::new() };
         if max_concurrent.is_some() && !cluster.is_even() {
             return Err(ModelError::LimitOnUnequal);
         }
         Ok(cluster)
+    }
+
+    /// The same cluster with another limit on transfers at once.
+    pub fn limited(&self, batch: &Batch, max_concurrent: Option<u64>) -> Result<Self, ModelError> {
+        let limited = Self::new(batch, self.servers.clone(), self.clients.clone(), max_concurrent)?;
+        Ok(Self { hosts: self.hosts.clone(), rates: self.rates.clone(), ..limited })
     }
 
     /// The same cluster where it is known on which host each server and each client runs, if it is (else empty). A host may
@@ -167,6 +188,24 @@ impl Cluster {
         self.hosts.of_servers = servers.into_iter().map(&mut path).collect();
         self.hosts.of_clients = clients.into_iter().map(&mut path).collect();
         self
+    }
+
+    /// The same cluster where it is known how many bytes each server moves in a second, its slots together; none if `rates` is
+    /// empty. Their speeds are those of [`Speed::of_rate`], so that the unit of time is a second.
+    #[must_use]
+    pub fn at_rates(mut self, rates: Vec<u64>) -> Self {
+        self.rates = rates;
+        self
+    }
+
+    /// The bytes that a server moves in a second, its slots together, if that is known.
+    pub fn rate(&self, id: ServerId) -> Option<u64> {
+        self.rates.get(id.index()).copied()
+    }
+
+    /// Whether the unit of time is a second.
+    pub fn is_in_seconds(&self) -> bool {
+        !self.rates.is_empty()
     }
 
     /// How far a client is from a server: 0 on the same host, 1 in the same rack, and so on; `None` if that is not known.
