@@ -36,8 +36,14 @@ pub enum Proof {
 pub(crate) fn beside_servers(batch: &Batch, cluster: &Cluster) -> Option<(Level, Proof)> {
     let client = slowest_client(batch, cluster);
     let concurrency = cluster.max_concurrent().zip(cluster.common_speed()).map(|(limit, speed)| {
-        let slots = batch.total_blocks().div_ceil(limit);
-        (Level::new(slots.into(), speed.millionths()), Proof::Concurrency)
+        let (total, speed) = (batch.total_blocks(), speed.millionths());
+        let level = match speed.checked_mul(limit) {
+            Some(speed) if !cluster.is_slotted() => Level::new(total.into(), speed),
+            Some(_) => Level::new(total.div_ceil(limit).into(), speed),
+            // Rounded down: the limit is so high that it hardly ever matters.
+            None => Level::new((total / limit).into(), speed),
+        };
+        (level, Proof::Concurrency)
     });
     match (client, concurrency) {
         (Some(client), Some(limit)) if limit.0 > client.0 => Some(limit),
@@ -50,10 +56,11 @@ fn slowest_client(batch: &Batch, cluster: &Cluster) -> Option<(Level, Proof)> {
     let slowest = cluster.servers().iter().map(|s| s.speed.millionths()).min()?;
     let most_busy = cluster.servers().iter().map(Server::busy).max()?;
     // So fine that the ticks of all blocks fit in 63 bits.
-    let most_units = u128::from(batch.total_blocks() + most_busy) / u128::from(slowest) + 1;
-    let clock = Clock::new(cluster, ((1_u128 << 62) / most_units) as u64);
+    let most_blocks = u128::from(batch.total_blocks() + most_busy).max(1);
+    let most = (u128::from(slowest) << 62) / most_blocks;
+    let clock = Clock::new(cluster, u64::try_from(most).unwrap_or(u64::MAX));
     // Whole slots where there are slots, else a valid bound all the same.
-    let in_slots = cluster.common_speed().is_some();
+    let in_slots = cluster.is_slotted();
     let through = |ticks: u64, client: usize| {
         let slots = u64::from(cluster.clients()[client].slots);
         if in_slots { ticks.div_ceil(slots) } else { ticks / slots }

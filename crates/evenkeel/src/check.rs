@@ -3,8 +3,9 @@
 //! Nothing here is shared with the solvers: requests are recounted, transfers sorted and compared, proofs added
 //! up anew from the batch alone. It is meant to be read in one go and believed.
 //!
-//! Times are in billionths. Where every server has speed 1, all is whole and exact; else decimals are rounded, and a
-//! millionth of a unit of time, or of a block, is forgiven.
+//! Times are in billionths. Where every server has speed 1, all is whole and exact: transfers start at whole slots and
+//! take whole slots. Else they may be interrupted anywhere, even within a block; decimals are rounded, and a millionth of
+//! a unit of time, or of a block, is forgiven. A block comes from one server and is never transferred twice at once.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -44,6 +45,10 @@ pub enum Fault {
     BrokenBlock { request: u32, server: String },
     #[error("request {request} is split between servers: rows {rows:?}")]
     Split { request: u32, rows: [usize; 2] },
+    #[error(
+        "request {request} has more transfers from `{server}` at once than blocks ({blocks}) from time {time} on: see rows {rows:?}"
+    )]
+    BlockOverlap { request: u32, server: String, blocks: u64, time: Fixed, rows: [usize; 2] },
     #[error("{who} has more transfers at once than slots ({slots}) from time {time} on: see rows {rows:?}")]
     Overlap { who: String, slots: u64, time: Fixed, rows: [usize; 2] },
     #[error("the proof names a server or client that the batch does not have")]
@@ -72,7 +77,7 @@ const NANOS: u128 = 1_000_000_000;
 const TOLERANCE: u128 = 1_000;
 
 /// Checks that every request is fully served, by its replicas only; with `ordered` also that nobody has more transfers
-/// at once than slots, and no server serves before its backlog is done.
+/// at once than slots, that no block is in two transfers at once, and that no server serves before its backlog is done.
 pub fn plan(batch: &Batch, cluster: &Cluster, rows: &[Transfer], ordered: bool) -> Result<Measures, Fault> {
     let exact = cluster.common_speed() == Some(Speed::ONE);
     let mut served = vec![0_u128; batch.n_requests()];
@@ -133,11 +138,16 @@ pub fn plan(batch: &Batch, cluster: &Cluster, rows: &[Transfer], ordered: bool) 
     } else {
         length = 0;
     }
-    let done = |(&load, server): (&u128, &Server)| match (load + NANOS / 2) / NANOS {
-        0 => Ratio::ZERO,
-        blocks => {
-            let last = u128::from(server.busy()) + blocks.div_ceil(server.slots.into());
-            Ratio::new(last * 1_000_000, server.speed.millionths())
+    let done = |(&load, server): (&u128, &Server)| {
+        let slots = u64::from(server.slots);
+        match (load + NANOS / 2) / NANOS {
+            0 => Ratio::ZERO,
+            blocks if exact => (server.busy() + blocks.div_ceil(slots.into()) as u64).into(),
+            // Slots share blocks, but each block takes its time.
+            blocks => {
+                let last = u128::from(server.busy()) * u128::from(slots) + blocks.max(slots.into());
+                Ratio::new(last * 1_000_000, server.speed.millionths() * slots)
+            }
         }
     };
     let max_load = loads.iter().zip(cluster.servers()).map(done).max().unwrap_or(Ratio::ZERO);
@@ -207,21 +217,47 @@ fn within_slots(batch: &Batch, cluster: &Cluster, rows: &[Transfer], exact: bool
         // A start and an amount, each rounded to a billionth.
         rounding: &|row| if exact { 0 } else { 2 + duration(2, speed(row)) },
     };
-    let client = |t: &Transfer| batch.client(t.request as usize);
-    at_most(
-        runs(&|t| client(t).0),
-        |id| cluster.clients()[id as usize].slots.into(),
-        |id| format!("client `{}`", batch.clients().name(id)),
-        &forgiven,
+    let overlap = |who: String, slots, Overlap { time, rows }| Fault::Overlap { who, slots, time, rows };
+    let slots_of_client = |id: u32| u64::from(cluster.clients()[id as usize].slots);
+    at_most(runs(&|t| batch.client(t.request as usize).0), slots_of_client, &forgiven).map_err(
+        |(id, found)| overlap(format!("client `{}`", batch.clients().name(id)), slots_of_client(id), found),
     )?;
-    at_most(
-        runs(&|t| t.server.0),
-        |id| cluster.servers()[id as usize].slots.into(),
-        |id| format!("server `{}`", batch.servers().name(id)),
-        &forgiven,
-    )?;
+    let slots_of_server = |id: u32| u64::from(cluster.servers()[id as usize].slots);
+    at_most(runs(&|t| t.server.0), slots_of_server, &forgiven).map_err(|(id, found)| {
+        overlap(format!("server `{}`", batch.servers().name(id)), slots_of_server(id), found)
+    })?;
     if let Some(limit) = cluster.max_concurrent() {
-        at_most(runs(&|_| 0), |_| limit, |_| "the whole cluster".to_owned(), &forgiven)?;
+        at_most(runs(&|_| 0), |_| limit, &forgiven)
+            .map_err(|(_, found)| overlap("the whole cluster".to_owned(), limit, found))?;
+    }
+    no_block_twice(batch, rows, runs(&|t| t.request), &forgiven)
+}
+
+/// No block is in two transfers at once: a request has never more transfers from a server than blocks from there.
+///
+/// That is enough: the transfers of n blocks, of which at most n are under way at any time, can always be told apart so
+/// that each block is in one of them at a time. Two transfers of whole blocks are never of the same one.
+fn no_block_twice(
+    batch: &Batch,
+    rows: &[Transfer],
+    mut runs: Vec<Run>,
+    forgiven: &Forgiven<'_>,
+) -> Result<(), Fault> {
+    let mut is_broken = vec![false; batch.n_requests()];
+    for t in rows.iter().filter(|t| t.blocks.whole().is_none()) {
+        is_broken[t.request as usize] = true;
+    }
+    runs.retain(|run| is_broken[run.0 as usize]);
+    runs.sort_unstable_by_key(|&(request, start, _, row)| (request, rows[row].server, start));
+    for of_part in runs.chunk_by(|a, b| (a.0, rows[a.3].server) == (b.0, rows[b.3].server)) {
+        let nanos: u128 = of_part.iter().map(|run| rows[run.3].blocks.nanos()).sum();
+        let blocks = ((nanos + NANOS / 2) / NANOS) as u64;
+        at_most(of_part.to_vec(), |_| blocks, forgiven).map_err(
+            |(request, Overlap { time, rows: at })| {
+                let server = batch.servers().name(rows[of_part[0].3].server.0).to_owned();
+                Fault::BlockOverlap { request, server, blocks, time, rows: at }
+            },
+        )?;
     }
     Ok(())
 }
@@ -232,14 +268,19 @@ struct Forgiven<'a> {
     rounding: &'a dyn Fn(usize) -> u128,
 }
 
+/// From when on there are too many transfers at once, and two of their rows.
+struct Overlap {
+    time: Fixed,
+    rows: [usize; 2],
+}
+
 /// Nobody has more transfers at once than slots. A little overlap is forgiven each time, but in sum no more than
-/// rounding explains: all transfers must fit between the first start and the last end.
+/// rounding explains: all transfers must fit between the first start and the last end. An error says who has more.
 fn at_most(
     mut runs: Vec<Run>,
     slots: impl Fn(u32) -> u64,
-    name: impl Fn(u32) -> String,
     forgiven: &Forgiven<'_>,
-) -> Result<(), Fault> {
+) -> Result<(), (u32, Overlap)> {
     runs.sort_unstable();
     let time = |nanos: u128| Fixed::from_nanos(nanos).unwrap_or(u64::MAX.into());
     let mut under_way: BinaryHeap<Reverse<(u128, usize)>> = BinaryHeap::new();
@@ -254,7 +295,7 @@ fn at_most(
             }
             if under_way.len() as u64 >= slots {
                 let other = under_way.peek().map_or(row, |Reverse((_, row))| *row);
-                return Err(Fault::Overlap { who: name(id), slots, time: time(start), rows: [other, row] });
+                return Err((id, Overlap { time: time(start), rows: [other, row] }));
             }
             under_way.push(Reverse((end - (forgiven.overlap)(row).min(end - start), row)));
             last = last.max(end);
@@ -263,7 +304,7 @@ fn at_most(
         }
         if sum > (last - first).saturating_mul(slots.into()).saturating_add(rounding) {
             let rows = [first_row, of_node[of_node.len() - 1].3];
-            return Err(Fault::Overlap { who: name(id), slots, time: time(first), rows });
+            return Err((id, Overlap { time: time(first), rows }));
         }
     }
     Ok(())
@@ -310,7 +351,7 @@ pub fn bound(batch: &Batch, cluster: &Cluster, bound: &Bound, subject: Subject) 
             let (requests, blocks) =
                 add_up(&|i| batch.replicas().of(i).iter().all(|server| inside[server.index()]));
             let nodes: Vec<&Server> = servers.iter().map(|&s| cluster.server(s)).collect();
-            (requests, blocks, time_of_servers(&nodes, blocks))
+            (requests, blocks, time_of_servers(&nodes, blocks, cluster.is_slotted()))
         }
         Proof::Client { client, waits_for } => {
             let is_known = waits_for.is_none_or(|server| server.index() < batch.n_servers());
@@ -333,8 +374,12 @@ pub fn bound(batch: &Batch, cluster: &Cluster, bound: &Bound, subject: Subject) 
             let (limit, speed) =
                 cluster.max_concurrent().zip(cluster.common_speed()).ok_or(Fault::NoLimit)?;
             let (requests, blocks) = add_up(&|_| true);
-            let slots = batch.total_blocks().div_ceil(limit);
-            (requests, blocks, u128::from(slots) * 1_000_000 * NANOS / u128::from(speed.millionths()))
+            let (total, limit) = (u128::from(batch.total_blocks()), u128::from(limit));
+            let time = match cluster.is_slotted() {
+                true => total.div_ceil(limit) * NANOS,
+                false => total * 1_000_000 * NANOS / u128::from(speed.millionths()) / limit,
+            };
+            (requests, blocks, time)
         }
     };
     let proved = if blocks == 0 { 0 } else { proved };
@@ -349,13 +394,23 @@ pub fn bound(batch: &Batch, cluster: &Cluster, bound: &Bound, subject: Subject) 
 }
 
 /// The last time before which the servers cannot have served so many blocks, in billionths.
-fn time_of_servers(servers: &[&Server], blocks: u64) -> u128 {
-    // Blocks that a lane ends before that time, whole ones only: ⌈time · speed⌉ − 1.
+fn time_of_servers(servers: &[&Server], blocks: u64, is_slotted: bool) -> u128 {
+    // The blocks that a server can have ended before that time. In each slot these are whole ones, ⌈time · speed⌉ − 1 and
+    // the backlog is among them; if slots share blocks it is the same for a slot that is as fast as all, once there was
+    // time for a first block.
     let before = |time: u128, server: &Server| -> u128 {
-        let (speed, unit) = (u128::from(server.speed.millionths()), 1_000_000 * NANOS);
-        let lane = (time / unit).saturating_mul(speed).saturating_add((time % unit * speed).div_ceil(unit));
-        let lane = lane.saturating_sub(1).saturating_sub(server.busy().into());
-        lane.saturating_mul(server.slots.into())
+        let unit = 1_000_000 * NANOS;
+        let ended = |speed: u128| {
+            let all =
+                (time / unit).saturating_mul(speed).saturating_add((time % unit * speed).div_ceil(unit));
+            all.saturating_sub(1)
+        };
+        let (speed, slots) = (u128::from(server.speed.millionths()), u128::from(server.slots));
+        let in_each_slot = ended(speed).saturating_sub(server.busy().into());
+        match is_slotted || in_each_slot == 0 {
+            true => in_each_slot.saturating_mul(slots),
+            false => ended(speed * slots).saturating_sub(u128::from(server.busy()) * slots),
+        }
     };
     let too_early = |time: u128| {
         let served = servers.iter().fold(0_u128, |sum, server| sum.saturating_add(before(time, server)));
@@ -391,9 +446,8 @@ fn time_of_client(
         *blocks_at.entry(speeds.max().unwrap_or(1)).or_default() += u128::from(batch.blocks(i));
     }
     let slots = u128::from(cluster.clients()[client].slots);
-    if let Some(speed) = cluster.common_speed() {
-        let blocks: u128 = blocks_at.values().sum();
-        return blocks.div_ceil(slots) * 1_000_000 * NANOS / u128::from(speed.millionths());
+    if cluster.is_slotted() {
+        return blocks_at.values().sum::<u128>().div_ceil(slots) * NANOS;
     }
     // Billionths, and fractions of one that would add up.
     let (mut nanos, mut fractions) = (0, 0);

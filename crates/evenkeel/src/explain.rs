@@ -210,7 +210,9 @@ impl Problem<'_> {
                 let inside = |set: &[ServerId]| set.iter().all(|s| is_inside[s.index()]);
                 let forced = self.batch.replicas().iter().enumerate().filter(|(_, set)| inside(set));
                 let forced: u128 = forced.map(|(i, _)| u128::from(self.batch.blocks(i))).sum();
-                let as_it_is = self.paces.level_for(servers, None, forced).to_f64();
+                // Where speeds differ slots share blocks, even if they do not yet.
+                let shared = Paces::shared(self.cluster);
+                let as_it_is = shared.level_for(servers, None, forced).to_f64();
                 // Servers of the same kind change the same.
                 let mut known: Option<(&Server, f64)> = None;
                 let mut by_kind: Vec<ServerId> = (0..promises.len() as u32).map(ServerId).collect();
@@ -225,7 +227,7 @@ impl Problem<'_> {
                         _ if !is_inside[server.index()] => as_it_is,
                         Some((of, promise)) if of == node => promise,
                         _ => {
-                            let paces = self.paces.with(server, &twice_as_fast(node));
+                            let paces = shared.with_shared(server, &twice_as_fast(node));
                             paces.level_for(servers, None, forced).to_f64()
                         }
                     };
@@ -237,7 +239,7 @@ impl Problem<'_> {
                 let (work, savings) = self.work_and_savings(*client);
                 let slots = f64::from(self.cluster.client(*client).slots);
                 // With two speeds nothing is rounded up to slots any more.
-                let slot = self.cluster.common_speed().map_or(0.0, |speed| 1.0 / speed.millionths() as f64);
+                let slot = if self.cluster.is_slotted() { 1.0 / Speed::ONE.millionths() as f64 } else { 0.0 };
                 for (promise, saving) in promises.iter_mut().zip(savings) {
                     let promised = match saving {
                         Some(saving) => (work - saving) / slots,

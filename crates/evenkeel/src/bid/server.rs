@@ -188,7 +188,7 @@ impl Server {
             Tell::Granted => 0,
             Tell::Wanted => rejected.iter().map(|offer| self.held[offer.place].blocks).sum(),
         };
-        let workload = self.node.done(self.granted_blocks + turned_away).rounded();
+        let workload = self.node.done_in_slots(self.granted_blocks + turned_away).rounded();
         for (k, Offer { bid, place }) in offers.iter().enumerate() {
             let granted = (k < n_granted).then_some(round);
             let Bid { batch, client, request, turn, .. } = *bid;

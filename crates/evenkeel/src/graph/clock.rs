@@ -1,10 +1,11 @@
 //! Time as whole ticks, fine enough that every block of every server takes a whole number of them.
 //!
-//! With one speed a tick is a block. With several speeds it is their common measure; where that is too fine for the
-//! numbers at hand, ticks are as fine as these allow, and who counts in them has to round to the safe side.
+//! Where all speeds are 1 a tick is a block, and nothing is divided any further. Else it is the common measure of all
+//! speeds, divided by slots so that these can share what there is to do. Where that is too fine for the numbers at hand,
+//! ticks are as fine as these allow, and who counts in them has to round to the safe side.
 
 use super::pace::{Level, time};
-use crate::model::{Cluster, Fixed, Ratio, ServerId, Speed, gcd};
+use crate::model::{Cluster, Fixed, Ratio, ServerId, gcd};
 
 /// Ticks, and how long blocks take in them.
 #[derive(Clone, Debug)]
@@ -15,6 +16,8 @@ pub(crate) struct Clock {
     speeds: Vec<u64>,
     /// The ticks of a block of each server, if that is whole for all.
     per_block: Option<Vec<u64>>,
+    /// Whether slots can share blocks in whole ticks too.
+    is_exact: bool,
     /// Billionths of time in a tick, as a fraction.
     nanos: (u64, u64),
 }
@@ -24,22 +27,26 @@ impl Clock {
     pub(crate) fn new(cluster: &Cluster, most: u64) -> Self {
         let speeds: Vec<u64> = cluster.servers().iter().map(|s| s.speed.millionths()).collect();
         let most = most.max(1);
-        let exact = cluster.common_speed().map(Speed::millionths).or_else(|| {
-            // A client's time is divided by its slots.
-            let slots = common_multiple(cluster.clients().iter().map(|c| c.slots.into()), most)?;
-            let ticks = common_multiple(speeds.iter().copied(), most)?.checked_mul(slots)?;
-            (ticks <= most).then_some(ticks)
+        // With one speed a tick may always be as long as a block, however many there are.
+        let measure = match cluster.common_speed() {
+            Some(speed) => Some(speed.millionths()),
+            None => common_multiple(speeds.iter().copied(), most),
+        };
+        let exact = measure.and_then(|ticks| {
+            let finer = ticks.checked_mul(common_slots(cluster, most)?)?;
+            (finer == ticks || finer <= most).then_some(finer)
         });
-        let per_unit = exact.unwrap_or(most);
-        let per_block = exact.map(|ticks| speeds.iter().map(|speed| ticks / speed).collect());
+        let per_unit = exact.or(measure.map(|ticks| ticks * (most / ticks).max(1))).unwrap_or(most);
+        let per_block = measure.map(|_| speeds.iter().map(|speed| per_unit / speed).collect());
         let unit = 1_000_000_000_000_000;
         let divisor = gcd(unit.into(), per_unit.into()) as u64;
-        Self { per_unit, speeds, per_block, nanos: (unit / divisor, per_unit / divisor) }
+        let nanos = (unit / divisor, per_unit / divisor);
+        Self { per_unit, speeds, per_block, is_exact: exact.is_some(), nanos }
     }
 
-    /// Whether all blocks take whole ticks.
+    /// Whether all blocks take whole ticks, and the shares of slots too.
     pub(crate) fn is_exact(&self) -> bool {
-        self.per_block.is_some()
+        self.is_exact
     }
 
     /// The ticks of so many blocks of a server, rounded down; they must fit in 64 bits.
@@ -60,12 +67,6 @@ impl Clock {
         }
         let ticks = u128::from(blocks) * u128::from(self.per_unit);
         ticks.div_ceil(u128::from(self.speeds[server.index()])) as u64
-    }
-
-    /// How many blocks a server can serve in so many ticks.
-    pub(crate) fn blocks_in(&self, ticks: u64, server: ServerId) -> u64 {
-        let blocks = u128::from(ticks) * u128::from(self.speeds[server.index()]) / u128::from(self.per_unit);
-        u64::try_from(blocks).unwrap_or(u64::MAX)
     }
 
     /// The level at so many ticks.
@@ -92,6 +93,16 @@ impl Clock {
         let nanos = u128::from(ticks) * u128::from(numerator) + u128::from(denominator / 2);
         Fixed::from_nanos(nanos / u128::from(denominator)).unwrap_or(u64::MAX.into())
     }
+}
+
+/// What divides by the slots of every server and client, and by the limit on all of them; 1 where slots take whole blocks.
+fn common_slots(cluster: &Cluster, most: u64) -> Option<u64> {
+    if cluster.is_slotted() {
+        return Some(1);
+    }
+    let servers = cluster.servers().iter().map(|server| server.slots.into());
+    let clients = cluster.clients().iter().map(|client| client.slots.into());
+    common_multiple(servers.chain(clients).chain(cluster.max_concurrent()), most)
 }
 
 /// The least common multiple, if it is not above `most`.

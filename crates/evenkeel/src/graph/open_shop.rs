@@ -7,6 +7,10 @@
 //! that is not tight. Whatever is not tight runs when it finds an idle partner, so little time
 //! is idled away and few transfers are interrupted. The textbook's padding to a balanced matrix is not needed.
 //!
+//! A row may reach some columns only over a *bridge*: what a row moves through the bridge's own column goes through one of
+//! two other columns at the same time, so that it is never in both at once. A bridge is one more row, busy all the time:
+//! with its column while nobody else is, else with one of the two others.
+//!
 //! A column may be *released* only later. Then a matching that covers all tight nodes may not exist, and the attempt
 //! fails; it succeeds whenever release + max(row, column) is within the length for every cell: a row is then never
 //! tight while one of its columns is not yet released.
@@ -42,8 +46,19 @@ pub(crate) struct Matrix {
     pub cells: Vec<Cell>,
     /// The number of rows.
     pub n_rows: usize,
-    /// When each column can begin.
+    /// When each column can begin; the column of a bridge at once.
     pub releases: Vec<u64>,
+    /// Columns that lead to others.
+    pub bridges: Vec<Bridge>,
+}
+
+/// A column whose cells go through two others, one at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Bridge {
+    /// The column that rows use.
+    pub column: u32,
+    /// The columns behind it, and how much goes through each.
+    pub through: [(u32, u64); 2],
 }
 
 impl Matrix {
@@ -54,7 +69,22 @@ impl Matrix {
             sums[cell.row as usize] += cell.amount;
             sums[self.n_rows + cell.column as usize] += cell.amount;
         }
+        for (column, amount) in self.bridges.iter().flat_map(|bridge| bridge.through) {
+            sums[self.n_rows + column as usize] += amount;
+        }
         sums
+    }
+
+    /// The same without bridges: each is a row instead, that has something to do all the time.
+    fn without_bridges(&self, length: u64) -> Self {
+        let mut cells = self.cells.clone();
+        for (row, Bridge { column, through }) in (self.n_rows as u32..).zip(&self.bridges) {
+            let idle = length - through[0].1 - through[1].1;
+            let all = through.iter().copied().chain([(*column, idle)]);
+            cells.extend(all.map(|(column, amount)| Cell { row, column, amount }));
+        }
+        let n_rows = self.n_rows + self.bridges.len();
+        Self { cells, n_rows, releases: self.releases.clone(), bridges: Vec::new() }
     }
 
     /// No schedule is shorter than this, and some schedule is no longer than that.
@@ -68,15 +98,30 @@ impl Matrix {
             let (row, column) = (cell.row as usize, cell.column as usize);
             self.releases[column] + rows[row].max(columns[column])
         });
-        (least, guaranteed.max().unwrap_or(0).max(least))
+        let mut guaranteed = guaranteed.max().unwrap_or(0).max(least);
+        if !self.bridges.is_empty() {
+            // When all columns are released, whatever is left can still be done in the time of the fullest.
+            let fullest = sums.iter().copied().max().unwrap_or(0);
+            guaranteed = guaranteed.max(self.releases.iter().copied().max().unwrap_or(0) + fullest);
+        }
+        (least, guaranteed)
     }
 }
 
 /// Schedules all cells within `length`, which no row and no column may exceed; tells whether it could.
 ///
 /// Calls `emit(cell, start, amount)` for each uninterrupted run, for each cell in order of time.
-pub(crate) fn schedule(matrix: &Matrix, length: u64, emit: impl FnMut(usize, u64, u64)) -> bool {
-    Shop::new(matrix, length, emit).run()
+pub(crate) fn schedule(matrix: &Matrix, length: u64, mut emit: impl FnMut(usize, u64, u64)) -> bool {
+    if matrix.bridges.is_empty() {
+        return Shop::new(matrix, length, emit).run();
+    }
+    let n_cells = matrix.cells.len();
+    let emit_cells = |cell, start, amount| {
+        if cell < n_cells {
+            emit(cell, start, amount);
+        }
+    };
+    Shop::new(&matrix.without_bridges(length), length, emit_cells).run()
 }
 
 /// A time and an id in one number, which is quickly compared.
@@ -145,7 +190,7 @@ struct Visit {
 impl<E: FnMut(usize, u64, u64)> Shop<E> {
     fn new(matrix: &Matrix, length: u64, emit: E) -> Self {
         let sums = matrix.sums();
-        let Matrix { cells, n_rows, releases } = matrix;
+        let Matrix { cells, n_rows, releases, .. } = matrix;
         let releases = std::iter::repeat_n(0, *n_rows).chain(releases.iter().copied());
         let mut nodes: Vec<Node> = sums
             .iter()
@@ -403,7 +448,8 @@ mod tests {
 
     /// Schedules, and checks that nothing overlaps, all is moved, and the length is the least possible.
     fn check(cells: &[Cell], n_rows: usize, n_columns: usize) -> usize {
-        let matrix = Matrix { cells: cells.to_vec(), n_rows, releases: vec![0; n_columns] };
+        let releases = vec![0; n_columns];
+        let matrix = Matrix { cells: cells.to_vec(), n_rows, releases, bridges: Vec::new() };
         let (length, guaranteed) = matrix.range();
         assert_eq!(length, guaranteed);
         check_within(&matrix, length)

@@ -1,19 +1,28 @@
 //! How fast servers are: how many blocks each has done by when.
 //!
-//! A server with k slots is k lanes of its speed, all busy at first with the backlog. Lanes serve whole blocks, so the
-//! l-th block is done at (busy + ⌈l/k⌉)/speed, and what can be done by then grows in steps: a *level* is always at a
-//! step of some server, a fraction that is never rounded.
+//! A server with k slots is busy with its backlog first. What it can have done by a time then grows in steps, so a
+//! *level* is always at a step of some server, a fraction that is never rounded. There are two kinds of steps:
+//!
+//! * *In slots*, each slot serves whole blocks one after the other: l blocks are done at (busy + ⌈l/k⌉)/speed. Clusters in
+//!   which every server has speed 1 work like this.
+//! * *Shared*, a block may be interrupted and resumed in another slot, but is never in two at once: l blocks are done at
+//!   (busy + max(l/k, 1))/speed, as McNaughton's rule for parallel machines has it.
+//!
+//! With one slot both are the same.
 
 use crate::model::{Cluster, Ratio, Server, ServerId};
 
 /// What decides when a server is done.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
-    /// Millionths of a block per unit of time, in each lane.
+    /// Millionths of a step per unit of time.
     speed: u64,
-    lanes: u64,
-    /// Blocks of the backlog in each lane.
+    /// Blocks that are done with each step.
+    per_step: u64,
+    /// Steps until the backlog is done.
     busy: u64,
+    /// Steps until the first block is done after that.
+    first: u64,
 }
 
 /// A time, in units of 10⁶: so many blocks of a server with so many millionths of speed.
@@ -33,24 +42,38 @@ pub(crate) struct Paces {
 }
 
 impl Paces {
+    /// As plans for this cluster count: in slots if all speeds are 1, else shared.
     pub(crate) fn new(cluster: &Cluster) -> Self {
-        let all: Vec<Pace> = cluster.servers().iter().map(Pace::new).collect();
-        let is_equal = cluster.common_speed().is_some() && all.iter().all(|p| p.lanes == 1 && p.busy == 0);
-        Self { all, is_equal }
+        if cluster.is_slotted() { Self::in_slots(cluster) } else { Self::shared(cluster) }
+    }
+
+    /// Slots serve whole blocks, whatever the speeds.
+    pub(crate) fn in_slots(cluster: &Cluster) -> Self {
+        Self::of(cluster, Pace::in_slots)
+    }
+
+    /// Slots share blocks, whatever the speeds.
+    pub(crate) fn shared(cluster: &Cluster) -> Self {
+        Self::of(cluster, Pace::shared)
+    }
+
+    fn of(cluster: &Cluster, pace: impl Fn(&Server) -> Pace) -> Self {
+        let is_equal = cluster.is_even() && cluster.servers().iter().all(|server| server.slots == 1);
+        Self { all: cluster.servers().iter().map(pace).collect(), is_equal }
     }
 
     /// Of servers of speed 1 with one slot, and so much backlog.
     pub(crate) fn with_backlogs(backlogs: impl Iterator<Item = u64>) -> Self {
         let all: Vec<Pace> =
-            backlogs.map(|backlog| Pace::new(&Server { backlog, ..Server::default() })).collect();
+            backlogs.map(|backlog| Pace::in_slots(&Server { backlog, ..Server::default() })).collect();
         let is_equal = all.iter().all(|p| p.busy == 0);
         Self { all, is_equal }
     }
 
-    /// The same with another server in the place of one.
-    pub(crate) fn with(&self, id: ServerId, server: &Server) -> Self {
+    /// The same with another server in the place of one, whose slots share blocks.
+    pub(crate) fn with_shared(&self, id: ServerId, server: &Server) -> Self {
         let mut all = self.all.clone();
-        all[id.index()] = Pace::new(server);
+        all[id.index()] = Pace::shared(server);
         Self { all, is_equal: false }
     }
 
@@ -68,15 +91,23 @@ impl Paces {
         let pace = self.all[server.index()];
         match load {
             0 => Level::ZERO,
-            _ => Level::new((pace.busy + load.div_ceil(pace.lanes)).into(), pace.speed),
+            _ => Level::new(pace.steps_for(load).into(), pace.speed),
         }
+    }
+
+    /// Whether a server with this load is done before `level`.
+    #[inline]
+    pub(crate) fn is_done_before(&self, server: ServerId, load: u64, level: Level) -> bool {
+        let pace = self.all[server.index()];
+        let (steps, speed) = (u128::from(pace.steps_for(load)), u128::from(pace.speed));
+        load == 0 || steps * u128::from(level.denominator()) < level.numerator() * speed
     }
 
     /// The same roughly and quickly: `base + load * cost`.
     pub(crate) fn gauge(&self, server: ServerId) -> (f64, f64) {
         let pace = self.all[server.index()];
         let speed = pace.speed as f64;
-        (pace.busy as f64 / speed, 1.0 / (speed * pace.lanes as f64))
+        (pace.busy as f64 / speed, 1.0 / (speed * pace.per_step as f64))
     }
 
     /// How many blocks a server has done by `level`.
@@ -105,7 +136,7 @@ impl Paces {
         }
         let room = |s: &ServerId, steps: u64| {
             let taken = loads.map_or(0, |loads| loads[s.index()]);
-            self.all[s.index()].lanes_room(steps).saturating_sub(taken)
+            self.all[s.index()].room_after(steps).saturating_sub(taken)
         };
         // First between which steps of the fastest server: n and n + 1.
         let done_at = |n: u64| -> u128 {
@@ -159,11 +190,11 @@ impl Paces {
             for s in zone {
                 let pace = self.all[s.index()];
                 let taken = loads.map_or(0, |loads| loads[s.index()]);
-                let first = pace.busy as f64 + taken as f64 / pace.lanes as f64;
+                let first = pace.busy as f64 + taken as f64 / pace.per_step as f64;
                 let speed = pace.speed as f64;
                 if first < level * speed {
-                    work += first * pace.lanes as f64;
-                    rate += speed * pace.lanes as f64;
+                    work += first * pace.per_step as f64;
+                    rate += speed * pace.per_step as f64;
                 }
             }
             let next = work / rate;
@@ -177,8 +208,31 @@ impl Paces {
 }
 
 impl Pace {
-    fn new(server: &Server) -> Self {
-        Self { speed: server.speed.millionths(), lanes: server.slots.into(), busy: server.busy() }
+    fn in_slots(server: &Server) -> Self {
+        Self {
+            speed: server.speed.millionths(),
+            per_step: server.slots.into(),
+            busy: server.busy(),
+            first: 1,
+        }
+    }
+
+    /// Steps are as short as if all slots served one block together, but none is done before a slot could have done it.
+    fn shared(server: &Server) -> Self {
+        let slots = u64::from(server.slots);
+        Self {
+            // Where slots share blocks, clusters hold no server that is faster or busier than these.
+            speed: server.speed.millionths().saturating_mul(slots),
+            per_step: 1,
+            busy: server.busy().saturating_mul(slots),
+            first: slots,
+        }
+    }
+
+    /// The steps until so many blocks are done, which is at least one.
+    #[inline]
+    fn steps_for(self, load: u64) -> u64 {
+        self.busy.saturating_add(load.div_ceil(self.per_step).max(self.first))
     }
 
     /// How many steps of this server are done after `n` of one with speed `fastest`.
@@ -195,23 +249,24 @@ impl Pace {
 
     /// The blocks that are done after so many steps.
     #[inline]
-    fn lanes_room(self, steps: u64) -> u64 {
-        steps.saturating_sub(self.busy).saturating_mul(self.lanes)
+    fn room_after(self, steps: u64) -> u64 {
+        let steps = steps.saturating_sub(self.busy);
+        if steps < self.first { 0 } else { steps.saturating_mul(self.per_step) }
     }
 
     fn cap(self, level: Level) -> u64 {
-        let (whole, rest, denominator) = self.blocks_at(level);
-        self.lanes_room(u64::try_from(whole + rest / denominator).unwrap_or(u64::MAX))
+        let (whole, rest, denominator) = self.steps_at(level);
+        self.room_after(u64::try_from(whole + rest / denominator).unwrap_or(u64::MAX))
     }
 
     fn cap_before(self, level: Level) -> u64 {
-        let (whole, rest, denominator) = self.blocks_at(level);
+        let (whole, rest, denominator) = self.steps_at(level);
         let steps = (whole + rest.div_ceil(denominator)).saturating_sub(1);
-        self.lanes_room(u64::try_from(steps).unwrap_or(u64::MAX))
+        self.room_after(u64::try_from(steps).unwrap_or(u64::MAX))
     }
 
-    /// The blocks of a lane at `level`: a whole number and a fraction below `speed`.
-    fn blocks_at(self, level: Level) -> (u128, u128, u128) {
+    /// The steps at `level`: a whole number and a fraction below `speed`.
+    fn steps_at(self, level: Level) -> (u128, u128, u128) {
         let (speed, denominator) = (u128::from(self.speed), u128::from(level.denominator()));
         let whole = (level.numerator() / denominator).saturating_mul(speed).min(u128::MAX / 2);
         (whole, level.numerator() % denominator * speed, denominator)

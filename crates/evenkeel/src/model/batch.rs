@@ -41,6 +41,8 @@ pub enum ModelError {
     RateOutOfRange,
     #[error("the servers or clients described are not those of the batch; describe each of them once")]
     OtherCluster,
+    #[error("a server with a speed above 1.8e13 in all its slots together; plan in larger blocks")]
+    TooFast,
     #[error("more than {MAX_SLOTS} slots at a node, or many more in all than requests; write fewer")]
     TooManySlots,
     #[error("a server, a client or all together may do nothing at once; allow at least 1 transfer")]

@@ -62,13 +62,24 @@ impl Server {
         self.backlog.div_ceil(u64::from(self.slots.max(1)))
     }
 
-    /// When it is done with so many blocks, working without a break: its backlog, then these; 0 if there are none.
-    pub fn done(&self, blocks: u64) -> Ratio {
+    /// When it is done with so many blocks if each slot serves whole ones, without a break: its backlog, then these; 0 if
+    /// there are none.
+    pub fn done_in_slots(&self, blocks: u64) -> Ratio {
         if blocks == 0 {
             return Ratio::ZERO;
         }
         let last = u128::from(self.busy()) + u128::from(blocks.div_ceil(self.slots.max(1).into()));
         Ratio::new(last * 1_000_000, self.speed.millionths())
+    }
+
+    /// The same if blocks may be interrupted and resumed in another slot, but are never in two at once.
+    fn done_shared(&self, blocks: u64) -> Ratio {
+        if blocks == 0 {
+            return Ratio::ZERO;
+        }
+        let slots = u128::from(self.slots.max(1));
+        let last = u128::from(self.busy()) * slots + u128::from(blocks).max(slots);
+        Ratio::new(last * 1_000_000, self.speed.millionths() * slots as u64)
     }
 
     /// The sum of the times at which so many blocks are done, one after the other in each slot, after the backlog.
@@ -95,7 +106,9 @@ impl Default for Client {
 
 /// The servers and clients of a batch: how fast they are, how busy, how many transfers they take at once.
 ///
-/// A server with several slots is several lanes of its speed; each block goes through one lane.
+/// Each transfer has the speed of its server. Where all speeds are 1, time is counted in slots and each transfer takes
+/// whole ones. Else a transfer may be interrupted at any time and resumed in any slot; a block is never in two slots at
+/// once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     servers: Vec<Server>,
@@ -149,8 +162,19 @@ impl Cluster {
             return Err(ModelError::TooManySlots);
         }
         // So that the last block of a server always has a number, and every time that may be asked for fits.
-        let most = servers.iter().map(Server::busy).max().unwrap_or(0);
-        most.checked_add(batch.total_blocks()).ok_or(ModelError::TooManyBlocks)?;
+        let is_slotted = servers.iter().all(|server| server.speed == Speed::ONE);
+        let is_too_busy = |server: &Server| {
+            let slots = if is_slotted { 1 } else { u64::from(server.slots) };
+            let busy = server.busy().checked_mul(slots);
+            busy.and_then(|busy| busy.checked_add(batch.total_blocks().max(slots))).is_none()
+        };
+        if servers.iter().any(is_too_busy) {
+            return Err(ModelError::TooManyBlocks);
+        }
+        let is_too_fast = |server: &Server| server.speed.0.checked_mul(server.slots.into()).is_none();
+        if servers.iter().any(is_too_fast) {
+            return Err(ModelError::TooFast);
+        }
         let time = |blocks: u64, speed: Speed| u128::from(blocks) * 1_000_000 / u128::from(speed.0);
         let (slowest, fastest) =
             (servers.iter().map(|s| s.speed).min(), servers.iter().map(|s| s.speed).max());
@@ -257,6 +281,17 @@ impl Cluster {
     pub fn common_speed(&self) -> Option<Speed> {
         let first = self.servers.first().map_or(Speed::ONE, |s| s.speed);
         self.servers.iter().all(|s| s.speed == first).then_some(first)
+    }
+
+    /// Whether every server has speed 1: then transfers start at whole slots and take whole slots.
+    pub fn is_slotted(&self) -> bool {
+        self.common_speed() == Some(Speed::ONE)
+    }
+
+    /// When a server is done with so many blocks, working without a break: its backlog, then these; 0 if there are none.
+    pub fn done(&self, id: ServerId, blocks: u64) -> Ratio {
+        let server = self.server(id);
+        if self.is_slotted() { server.done_in_slots(blocks) } else { server.done_shared(blocks) }
     }
 
     /// Whether any server is busy at first.

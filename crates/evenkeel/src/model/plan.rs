@@ -65,8 +65,7 @@ impl Choice {
 
     /// When each server is done; 0 if it serves nothing.
     pub fn done(&self, batch: &Batch, cluster: &Cluster) -> Vec<Ratio> {
-        let loads = self.loads(batch).into_iter().zip(cluster.servers());
-        loads.map(|(load, server)| server.done(load)).collect()
+        (0..).map(ServerId).zip(self.loads(batch)).map(|(server, load)| cluster.done(server, load)).collect()
     }
 
     /// When the last server is done.

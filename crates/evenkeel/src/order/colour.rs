@@ -2,9 +2,10 @@
 //!
 //! Paper 000 §2.1: one edge a block between its client and its server; a proper colouring with as many colours as
 //! the largest degree gives each block its slot, and no order is shorter. Deviations: blocks are never expanded.
-//! Parts of one common size are coloured as one edge each; parts of many sizes, and all where servers differ in speed
-//! or are busy at first, are ordered by preemptive open shop (`lanes`), whose cost does not grow with bytes, and
-//! which may interrupt a transfer and resume it later. A node with several slots is several nodes.
+//! Parts of one common size are coloured as one edge each. All else is ordered by preemptive open shop (`lanes`), whose
+//! cost does not grow with bytes, and which may interrupt a transfer and resume it later: parts of many sizes, servers
+//! that differ in speed or are busy at first, and slots that have to share blocks. A node with several slots is several
+//! nodes.
 
 use super::{copies, lanes};
 use crate::graph::colouring;
@@ -19,14 +20,28 @@ pub fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedule {
     // Several slots share the blocks of a part.
     let is_one_edge_a_part =
         is_one_size && (!copies::has_slots(cluster) || first.is_none_or(|size| size == 1));
+    let is_plain = is_one_edge_a_part && !cluster.has_backlogs() && cluster.max_concurrent().is_none();
     match cluster.common_speed() {
-        Some(speed)
-            if is_one_edge_a_part && !cluster.has_backlogs() && cluster.max_concurrent().is_none() =>
-        {
+        Some(speed) if is_plain && fills_slots(batch, cluster, choice) => {
             order_equal(batch, cluster, choice, first.unwrap_or(1), speed.millionths())
         }
         _ => lanes::order(batch, cluster, choice),
     }
+}
+
+/// Whether no schedule of single blocks is shorter than one in which each takes a whole slot.
+fn fills_slots(batch: &Batch, cluster: &Cluster, choice: &Choice) -> bool {
+    if cluster.is_slotted() || !copies::has_slots(cluster) {
+        return true;
+    }
+    let mut blocks_of_client = vec![0; batch.n_clients()];
+    (0..batch.n_requests()).for_each(|i| blocks_of_client[batch.client(i).index()] += batch.blocks(i));
+    let clients = blocks_of_client.into_iter().zip(cluster.clients().iter().map(|client| client.slots));
+    let servers = choice.loads(batch).into_iter().zip(cluster.servers().iter().map(|server| server.slots));
+    let nodes: Vec<(u64, u64)> =
+        clients.chain(servers).map(|(blocks, slots)| (blocks, slots.into())).collect();
+    let n_slots = nodes.iter().map(|(blocks, slots)| blocks.div_ceil(*slots)).max().unwrap_or(0);
+    n_slots <= 1 || nodes.iter().any(|&(blocks, slots)| blocks == n_slots * slots)
 }
 
 /// All parts have `size` blocks, or none at all.

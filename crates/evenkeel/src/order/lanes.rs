@@ -1,14 +1,15 @@
 //! Orders parts of any sizes on servers of any speeds: preemptive open shop on lanes.
 //!
-//! All parts between one client and one server are moved one after the other. A server with several slots is several
-//! lanes, which share its blocks evenly; a client's slots share its time. Time is counted in whole ticks
-//! ([`Clock`]), which are blocks where there is one speed.
+//! A server with several slots is several lanes, which share its time evenly, and so do the rows of a client with several
+//! slots. Time is counted in whole ticks ([`Clock`]), which are blocks where all speeds are 1. Else a lane may end within a
+//! block, which goes on in the next lane. It must never be in both at once: where the client could do that, a bridge leads
+//! to the two lanes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use crate::graph::clock::Clock;
-use crate::graph::open_shop::{self, Cell, Matrix};
+use crate::graph::open_shop::{self, Bridge, Cell, Matrix};
 use crate::model::{Batch, Choice, Cluster, Fixed, Part, Schedule, Server, ServerId, Transfer};
 
 /// How often a length between what is needed and what is guaranteed is tried.
@@ -19,7 +20,7 @@ const MOST_TICKS: f64 = (1_u64 << 62) as f64;
 pub(super) fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedule {
     let clock = clock(batch, cluster, choice);
     let lanes = Lanes::new(batch, cluster, choice, &clock);
-    let (runs, ticks) = lanes.shortest(batch, cluster);
+    let (runs, ticks) = lanes.shortest(cluster);
     Schedule { transfers: lanes.transfers(batch, choice, &runs), length: clock.time(ticks) }
 }
 
@@ -31,7 +32,7 @@ fn clock(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Clock {
     };
     let up_to = |time: f64| {
         let most = MOST_TICKS / time.max(f64::MIN_POSITIVE);
-        Clock::new(cluster, most.min(MOST_TICKS) as u64)
+        Clock::new(cluster, most as u64)
     };
     // Mostly even a schedule of one transfer after the other has a number.
     let of_block: Vec<f64> = cluster.servers().iter().map(|server| units(1, server)).collect();
@@ -54,12 +55,16 @@ fn clock(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Clock {
 /// Stands for a start that is not known.
 const NONE: u64 = u64::MAX;
 
-/// Some blocks of a request that go through one lane of a server.
+/// What goes through one lane of a part: of the blocks that a server serves of a request.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     request: u32,
     lane: u32,
+    /// The blocks of the whole part.
     blocks: u64,
+    /// The ticks of the part that go elsewhere before.
+    from: u64,
+    ticks: u64,
 }
 
 /// Where the blocks of a cell come from: from this piece on, after so many of its ticks.
@@ -93,21 +98,31 @@ impl<'a> Lanes<'a> {
         let client = |piece: &Piece| batch.client(piece.request as usize);
         let parts = choice.parts(batch).filter(|part| part.blocks > 0);
         let by_server = sorted_by(
-            parts.map(|Part { request, server, blocks }| Piece { request, lane: server.0, blocks }),
+            parts.map(|Part { request, server, blocks }| Piece {
+                request,
+                lane: server.0,
+                blocks,
+                from: 0,
+                ticks: clock.at_most(blocks, server),
+            }),
             batch.n_servers(),
             |piece| piece.lane,
         );
         let least = least_length(batch, cluster, clock, &by_server);
-        let Columns { pieces, servers } = Columns::new(by_server, cluster, clock, least);
+        let is_wide = |piece: &Piece| cluster.client(client(piece)).slots > 1;
+        let Columns { pieces, servers, bridges } = Columns::new(by_server, cluster, clock, least, is_wide);
         let pieces = sorted_by(pieces.iter().copied(), batch.n_clients(), |piece| client(piece).0);
 
-        let mut is_used = vec![false; servers.len()];
-        pieces.iter().for_each(|piece| is_used[piece.lane as usize] = true);
-        let release = |(&server, &is_used)| if is_used { release(clock, cluster, server) } else { 0 };
-        let releases = servers.iter().zip(&is_used).map(release).collect();
-        let ticks_of =
-            |i: u32| clock.at_most(pieces[i as usize].blocks, servers[pieces[i as usize].lane as usize]);
-        let mut matrix = Matrix { cells: Vec::new(), n_rows: 0, releases };
+        let mut waits = vec![false; servers.len()];
+        pieces.iter().for_each(|piece| waits[piece.lane as usize] = true);
+        for Bridge { column, through } in &bridges {
+            waits[*column as usize] = false;
+            through.iter().for_each(|&(lane, _)| waits[lane as usize] = true);
+        }
+        let release = |(&server, &waits)| if waits { release(clock, cluster, server) } else { 0 };
+        let releases = servers.iter().zip(&waits).map(release).collect();
+        let ticks_of = |i: u32| pieces[i as usize].ticks;
+        let mut matrix = Matrix { cells: Vec::new(), n_rows: 0, releases, bridges };
         let mut cursors = Vec::new();
         let mut first = 0;
         for of_client in pieces.chunk_by(|a, b| client(a) == client(b)) {
@@ -137,10 +152,10 @@ impl<'a> Lanes<'a> {
     }
 
     /// The shortest schedule that a few attempts find, and its length in ticks.
-    fn shortest(&self, batch: &Batch, cluster: &Cluster) -> (Vec<Run>, u64) {
+    fn shortest(&self, cluster: &Cluster) -> (Vec<Run>, u64) {
         let (mut least, mut guaranteed) = self.matrix.range();
         if let Some(limit) = cluster.max_concurrent() {
-            let total = batch.total_blocks().div_ceil(limit);
+            let total = self.matrix.cells.iter().map(|cell| cell.amount).sum::<u64>().div_ceil(limit);
             least = least.max(total);
             guaranteed = guaranteed.max(total);
         }
@@ -193,18 +208,19 @@ impl<'a> Lanes<'a> {
                 at = self.cursors[cell as usize];
             }
             while left > 0 {
-                let Piece { request, lane, blocks } = self.pieces[at.piece as usize];
+                let Piece { request, lane, blocks, from, ticks } = self.pieces[at.piece as usize];
                 let server = self.servers[lane as usize];
                 let all = self.clock.at_most(blocks, server);
-                let taken = left.min(all - at.ticks);
+                let taken = left.min(ticks - at.ticks);
                 if taken == all && blocks == batch.blocks(request as usize) {
                     starts[request as usize] = start;
                 } else {
-                    let blocks = share(blocks, at.ticks, at.ticks + taken, all);
+                    let from = from + at.ticks;
+                    let blocks = share(blocks, from, from + taken, all);
                     others.push(Interval { request, start, server, end: start + taken, blocks });
                 }
                 (start, left, at.ticks) = (start + taken, left - taken, at.ticks + taken);
-                if at.ticks == all {
+                if at.ticks == ticks {
                     at = Cursor { piece: at.piece + 1, ticks: 0 };
                 }
             }
@@ -278,58 +294,87 @@ fn least_length(batch: &Batch, cluster: &Cluster, clock: &Clock, by_server: &[Pi
     let mut work = vec![0; batch.n_clients()];
     let mut loads = vec![0; batch.n_servers()];
     for piece in by_server {
-        let ticks = clock.at_most(piece.blocks, ServerId(piece.lane));
-        work[batch.client(piece.request as usize).index()] += ticks;
-        loads[piece.lane as usize] += piece.blocks;
+        work[batch.client(piece.request as usize).index()] += piece.ticks;
+        loads[piece.lane as usize] += piece.ticks;
     }
     let of_client = |(work, slots): (u64, u32)| work.div_ceil(slots.into());
-    let of_server = |(id, load): (u32, u64)| {
-        let server = cluster.server(ServerId(id));
-        let last = if load == 0 { 0 } else { server.busy() + load.div_ceil(server.slots.into()) };
-        clock.at_most(last, ServerId(id))
+    let of_server = |(id, load): (ServerId, u64)| {
+        let busiest = load.div_ceil(cluster.server(id).slots.into()).max(clock.at_most(1, id));
+        release(clock, cluster, id) + busiest
     };
+    let serving = (0..).map(ServerId).zip(loads).filter(|(_, load)| *load > 0);
     let clients = work.into_iter().zip(cluster.clients().iter().map(|c| c.slots)).map(of_client);
-    clients.chain((0..).zip(loads).map(of_server)).max().unwrap_or(0)
+    clients.chain(serving.map(of_server)).max().unwrap_or(0)
 }
 
-/// Pieces cut so that each lane of a server has whole blocks, as evenly as can be.
+/// Pieces cut so that the lanes of each server have about equally much to do.
 struct Columns {
     pieces: Vec<Piece>,
-    /// The server of each lane.
+    /// The server of each lane, and of each bridge's column.
     servers: Vec<ServerId>,
+    bridges: Vec<Bridge>,
 }
 
 impl Columns {
-    /// Of pieces by server. A server has no more lanes than pieces, but where `least` takes more.
-    fn new(by_server: Vec<Piece>, cluster: &Cluster, clock: &Clock, least: u64) -> Self {
+    /// Of pieces by server. A server has no more lanes than pieces, but where `least` takes more. Clients that are `wide`
+    /// have several slots.
+    fn new(
+        by_server: Vec<Piece>,
+        cluster: &Cluster,
+        clock: &Clock,
+        least: u64,
+        is_wide: impl Fn(&Piece) -> bool,
+    ) -> Self {
         if cluster.servers().iter().all(|s| s.slots == 1) {
             let servers = (0..cluster.servers().len() as u32).map(ServerId).collect();
-            return Self { pieces: by_server, servers };
+            return Self { pieces: by_server, servers, bridges: Vec::new() };
         }
-        let mut columns = Self { pieces: Vec::with_capacity(by_server.len()), servers: Vec::new() };
+        let pieces = Vec::with_capacity(by_server.len());
+        let mut columns = Self { pieces, servers: Vec::new(), bridges: Vec::new() };
         for of_server in by_server.chunk_by(|a, b| a.lane == b.lane) {
             let id = ServerId(of_server[0].lane);
-            let load: u64 = of_server.iter().map(|piece| piece.blocks).sum();
+            let load: u64 = of_server.iter().map(|piece| piece.ticks).sum();
             let time = least.saturating_sub(release(clock, cluster, id));
-            let needed = load.div_ceil(clock.blocks_in(time, id).max(1));
+            let needed = load.div_ceil(time.max(1));
             let n_lanes = u64::from(cluster.server(id).slots).min(needed.max(of_server.len() as u64));
-            let quota = load.div_ceil(n_lanes);
-            let mut room = 0;
-            for piece in of_server {
-                let mut left = piece.blocks;
-                while left > 0 {
+            // With a block in each lane, a part of n blocks is in n + 1 lanes at most.
+            let quota = load.div_ceil(n_lanes).max(clock.at_most(1, id));
+            let (mut lane, mut room) = (0, 0);
+            for part in of_server {
+                let first = columns.pieces.len();
+                let mut from = 0;
+                while from < part.ticks {
                     if room == 0 {
-                        columns.servers.push(id);
-                        room = quota;
+                        (lane, room) = (columns.add(id), quota);
                     }
-                    let blocks = left.min(room);
-                    let lane = columns.servers.len() as u32 - 1;
-                    columns.pieces.push(Piece { request: piece.request, lane, blocks });
-                    (left, room) = (left - blocks, room - blocks);
+                    let ticks = room.min(part.ticks - from);
+                    columns.pieces.push(Piece { lane, from, ticks, ..*part });
+                    (from, room) = (from + ticks, room - ticks);
+                }
+                let n_lanes = columns.pieces.len() - first;
+                if n_lanes as u64 > part.blocks && is_wide(part) {
+                    columns.bridge(id, first);
                 }
             }
         }
         columns
+    }
+
+    fn add(&mut self, server: ServerId) -> u32 {
+        self.servers.push(server);
+        self.servers.len() as u32 - 1
+    }
+
+    /// Leads the first and the last piece of a part, whose pieces are the last ones, over a bridge.
+    ///
+    /// Together these are a block at most, so that as many of the part are under way at once as it has blocks.
+    fn bridge(&mut self, server: ServerId, first: usize) {
+        let Some(last) = self.pieces.pop() else { return };
+        let column = self.add(server);
+        let Piece { lane, ticks, .. } = self.pieces[first];
+        self.bridges.push(Bridge { column, through: [(lane, ticks), (last.lane, last.ticks)] });
+        self.pieces[first].lane = column;
+        self.pieces.insert(first + 1, Piece { lane: column, ..last });
     }
 }
 
@@ -375,8 +420,9 @@ fn spread(
 /// What is left of the rows' time is enough to fill them, as all cells together take at most `limit` times the length.
 fn keep_idle(mut matrix: Matrix, limit: u64, length: u64) -> Matrix {
     let (n_rows, n_columns) = (matrix.n_rows, matrix.releases.len());
-    let of_rows = n_rows <= n_columns;
-    let n = n_rows.min(n_columns);
+    // What goes over a bridge is in two columns.
+    let of_rows = n_rows <= n_columns || !matrix.bridges.is_empty();
+    let n = if of_rows { n_rows } else { n_columns };
     let n_idle = n.saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
     let mut spare = vec![length; n];
     for cell in &matrix.cells {

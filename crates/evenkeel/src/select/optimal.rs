@@ -16,10 +16,17 @@ use crate::model::{Batch, Choice, Cluster, Part, ServerId};
 
 /// The optimal choice for `goal`, and the proof that it is.
 ///
-/// The bound is on the schedule's length with [`Goal::Length`], else on when the last server is done; that is always
-/// reached. A length is reached where servers have one speed and no backlog. Requests are split between replicas, at
-/// block boundaries, where that helps.
+/// The bound is on the schedule's length with [`Goal::Length`], else on when the last server is done. A length is reached
+/// where servers have one speed and no backlog. With [`Goal::MaxLoad`] the bound is always reached; with [`Goal::Mean`] it
+/// is where all speeds are 1 or no server has several slots. Requests are split between replicas, at block boundaries,
+/// where that helps.
 pub fn select(batch: &Batch, cluster: &Cluster, goal: Goal) -> (Choice, Bound) {
+    if goal == Goal::Mean && !are_alike(cluster) {
+        // The mean is of blocks that slots serve one after the other, whoever could share them.
+        let paces = Paces::in_slots(cluster);
+        let placed = level(items(batch, &paces), Aim::AllNorms).placed;
+        return (to_choice(batch, placed), bound(batch, cluster, Goal::MaxLoad));
+    }
     let paces = Paces::new(cluster);
     let beside = beside(batch, cluster, goal);
     let for_clients = goal == Goal::Length && !cluster.is_even();
@@ -50,6 +57,11 @@ pub(crate) fn bound_level(batch: &Batch, cluster: &Cluster, goal: Goal) -> (Leve
     let beside = beside(batch, cluster, goal);
     let levelled = level(items(batch, &paces), aim(goal, beside.as_ref()));
     (levelled.level, proof(levelled.proof, beside))
+}
+
+/// Whether it is the same if slots serve whole blocks and if they share them.
+fn are_alike(cluster: &Cluster) -> bool {
+    cluster.is_slotted() || cluster.servers().iter().all(|server| server.slots == 1)
 }
 
 /// What bounds the goal whatever servers serve.

@@ -75,7 +75,13 @@ fn judge(scene: &Scene, rows: &[Transfer]) -> Verdict {
         at_most(scene, &mine, scene.servers[id].slots.into())
     });
     let all = scene.limit.map(|limit| at_most(scene, &rows.iter().collect::<Vec<_>>(), limit));
-    amounts.chain(clients).chain(servers).chain(all).fold(Verdict::Valid, Verdict::or)
+    // A block is never in two transfers at once.
+    let blocks = moved(rows).into_iter().map(|((request, server), nanos)| {
+        let mine: Vec<&Transfer> =
+            rows.iter().filter(|t| (t.request, t.server) == (request, server)).collect();
+        at_most(scene, &mine, ((nanos + UNIT / 2) / UNIT) as u64)
+    });
+    amounts.chain(clients).chain(servers).chain(all).chain(blocks).fold(Verdict::Valid, Verdict::or)
 }
 
 /// Whether a row is of a replica, moves something, is whole where all is, and ends before the end of numbers.
@@ -314,6 +320,18 @@ fn each_rule_has_its_fault() {
     let interrupted = [(0, 0, 0, UNIT / 2), (0, 0, UNIT, UNIT * 3 / 2), (1, 0, 4 * UNIT, TWO)];
     assert_eq!(fault(&unequal, &interrupted), None);
     assert!(matches!(fault(&equal, &interrupted), Some(Fault::NotWhole { row: 0, .. })));
+
+    // Halves of the same two blocks at once, and halves of one block.
+    let fast = Server { speed: Speed::from_millionths(2_000_000).expect("valid"), slots: 3, backlog: 0 };
+    let wide = cluster(&[fast.clone(), fast], 3, None);
+    let halves = [(0, 0, 0, UNIT), (0, 0, 0, UNIT / 2), (0, 0, UNIT / 2, UNIT / 2), (1, 1, 0, TWO)];
+    assert_eq!(fault(&wide, &halves), None);
+    let thirds = [(0, 0, 0, UNIT / 2), (0, 0, 0, UNIT / 2), (0, 0, 0, UNIT), (1, 1, 0, TWO)];
+    let twice = fault(&wide, &thirds);
+    assert!(
+        matches!(twice, Some(Fault::BlockOverlap { request: 0, blocks: 2, rows: [_, 2], .. })),
+        "{twice:?}"
+    );
 }
 
 /// A millionth is forgiven here and there, but a thousand transfers that each take a millionth do not fit into one.

@@ -7,6 +7,7 @@ mod exact;
 mod executor;
 mod explain;
 mod golden_2;
+mod machine;
 mod observe_speed;
 mod optimal;
 mod oracles;

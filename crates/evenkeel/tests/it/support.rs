@@ -129,6 +129,14 @@ pub(crate) fn scenes(kinds: impl Strategy<Value = Kind>) -> impl Strategy<Value 
     )
 }
 
+/// How a server gets done with blocks: so many with each step, the first ones after `busy` steps and so many more.
+struct Steps {
+    speed: u128,
+    blocks: u128,
+    busy: u128,
+    first: u128,
+}
+
 impl Scene {
     /// The batch and its cluster, or why there is none.
     pub(crate) fn try_build(&self) -> Result<(Batch, Cluster), ModelError> {
@@ -159,16 +167,41 @@ impl Scene {
         self.servers.iter().all(|s| s.speed == first).then_some(first)
     }
 
-    /// When a server is done with the last of so many blocks.
+    /// Whether all speeds are 1, so that blocks take whole slots.
+    pub(crate) fn is_slotted(&self) -> bool {
+        self.one_speed() == Some(Speed::ONE)
+    }
+
+    /// Whether anybody has several slots.
+    pub(crate) fn has_slots(&self) -> bool {
+        self.servers.iter().any(|s| s.slots > 1) || self.clients.iter().any(|c| c.slots > 1)
+    }
+
+    /// When the last of so many blocks is done if each slot serves one after the other.
     fn block_done(&self, server: usize, block: u64) -> Exact {
         let Server { slots, speed, .. } = self.servers[server];
         Exact::time(self.busy(server) + block.div_ceil(slots.into()), speed)
     }
 
+    /// How long a server takes for so many blocks at best: McNaughton's rule, where blocks need not take whole slots.
+    fn takes(&self, server: usize, blocks: u64) -> Exact {
+        let Server { slots, speed, .. } = self.servers[server];
+        match blocks {
+            0 => Exact::ZERO,
+            _ if self.is_slotted() => Exact::time(blocks.div_ceil(slots.into()), speed),
+            _ => (Exact::time(blocks, speed) / slots).max(Exact::time(1, speed)),
+        }
+    }
+
+    /// When a server is done with so many blocks at best.
+    fn done(&self, server: usize, blocks: u64) -> Exact {
+        self.free(server) + self.takes(server, blocks)
+    }
+
     /// When the last server that serves anything is done.
     pub(crate) fn last_done(&self, loads: &[u64]) -> Exact {
         let serving = loads.iter().enumerate().filter(|&(_, &load)| load > 0);
-        serving.map(|(server, &load)| self.block_done(server, load)).max().unwrap_or(Exact::ZERO)
+        serving.map(|(server, &load)| self.done(server, load)).max().unwrap_or(Exact::ZERO)
     }
 
     /// The sum of the times at which blocks are done.
@@ -185,27 +218,37 @@ impl Scene {
         if blocks == 0 {
             return Exact::ZERO;
         }
-        let served_by = |steps: u64, speed: Speed| -> u128 {
+        let served_by = |steps: u64, speed: u128| -> u128 {
             let of_server = |&server: &usize| {
-                let Server { slots, speed: own, .. } = self.servers[server];
-                let own_steps =
-                    u128::from(steps) * u128::from(own.millionths()) / u128::from(speed.millionths());
-                own_steps.saturating_sub(self.busy(server).into()).saturating_mul(slots.into())
+                let own = self.steps(server);
+                let done = (u128::from(steps) * own.speed / speed).saturating_sub(own.busy);
+                if done < own.first { 0 } else { done.saturating_mul(own.blocks) }
             };
             set.iter().map(of_server).fold(0, u128::saturating_add)
         };
         // A time at which one of them ends a block: for each the first at which enough is served.
         let first_enough = |&server: &usize| {
-            let Server { slots, speed, .. } = self.servers[server];
-            let (mut low, mut high) = (0, self.busy(server) + blocks.div_ceil(slots.into()));
+            let own = self.steps(server);
+            let last = own.busy + u128::from(blocks).div_ceil(own.blocks).max(own.first);
+            let (mut low, mut high) = (0, u64::try_from(last).expect("a number of blocks"));
             while low + 1 < high {
                 let middle = low + (high - low) / 2;
-                let is_enough = served_by(middle, speed) >= blocks.into();
+                let is_enough = served_by(middle, own.speed) >= blocks.into();
                 (low, high) = if is_enough { (low, middle) } else { (middle, high) };
             }
-            Exact::time(high, speed)
+            Exact::new(u128::from(high) * 1_000_000, own.speed)
         };
         set.iter().map(first_enough).min().expect("some server holds the blocks")
+    }
+
+    /// The steps in which a server can be done with blocks: a slot's, or where slots share blocks those of all together.
+    fn steps(&self, server: usize) -> Steps {
+        let Server { slots, speed, .. } = self.servers[server];
+        let (slots, speed, busy) = (slots.into(), speed.millionths().into(), self.busy(server).into());
+        match self.is_slotted() {
+            true => Steps { speed, blocks: slots, busy, first: 1 },
+            false => Steps { speed: speed * slots, blocks: 1, busy: busy * slots, first: slots },
+        }
     }
 
     /// The last of these times over all sets of servers: by Hall's theorem the least that a choice can reach.
@@ -223,17 +266,19 @@ impl Scene {
         let blocks: u64 = requests().map(|r| r.blocks).sum();
         let fastest =
             |r: &Request| r.replicas.iter().map(|&s| self.servers[s].speed).max().expect("a replica");
-        let takes = match self.one_speed() {
-            Some(speed) => Exact::time(blocks.div_ceil(slots.into()), speed),
-            None => requests().map(|r| Exact::time(r.blocks, fastest(r))).sum::<Exact>() / slots,
+        let takes = match self.is_slotted() {
+            true => blocks.div_ceil(slots.into()).into(),
+            false => requests().map(|r| Exact::time(r.blocks, fastest(r))).sum::<Exact>() / slots,
         };
         (blocks > 0).then(|| wait + takes)
     }
 
     /// What the limit on concurrent transfers alone makes necessary.
     pub(crate) fn limit_bound(&self) -> Option<Exact> {
-        let slots = self.case.total_blocks().div_ceil(self.limit?);
-        self.one_speed().map(|speed| Exact::time(slots, speed))
+        let (total, limit) = (self.case.total_blocks(), self.limit?);
+        let speed = self.one_speed()?;
+        let time = Exact::time(total, speed) / u32::try_from(limit).expect("a small limit");
+        Some(if self.is_slotted() { total.div_ceil(limit).into() } else { time })
     }
 
     /// The bound on the length of any schedule.
@@ -254,20 +299,26 @@ impl Scene {
             *blocks += part.blocks;
             *time = *time + Exact::time(part.blocks, self.servers[part.server.index()].speed);
         }
+        let of_client = |client: usize| {
+            let (blocks, time) = works[client];
+            let slots = self.clients[client].slots;
+            if self.is_slotted() { blocks.div_ceil(slots.into()).into() } else { time / slots }
+        };
         let pair = |part: Part| {
             let (client, server) = (batch.client(part.request as usize).index(), part.server.index());
-            let Server { slots, speed, .. } = self.servers[server];
-            let lane = Exact::time(loads[server].div_ceil(slots.into()), speed);
-            let (blocks, time) = works[client];
-            let client_slots = self.clients[client].slots;
-            let client = match self.one_speed() {
-                Some(speed) => Exact::time(blocks.div_ceil(client_slots.into()), speed),
-                None => time / client_slots,
-            };
-            self.free(server) + lane.max(client)
+            self.free(server) + self.takes(server, loads[server]).max(of_client(client))
         };
-        let pairs = choice.parts(batch).filter(|part| part.blocks > 0).map(pair);
-        pairs.chain(self.limit_bound()).max().unwrap_or(Exact::ZERO)
+        let parts = || choice.parts(batch).filter(|part| part.blocks > 0);
+        let pairs = parts().map(pair).chain(self.limit_bound()).max().unwrap_or(Exact::ZERO);
+        let has_slots = self.servers.iter().any(|s| s.slots > 1) && self.clients.iter().any(|c| c.slots > 1);
+        if self.is_slotted() || !has_slots {
+            return pairs;
+        }
+        // Where blocks go from slot to slot at both ends, all may have to wait for the last server.
+        let waits = parts().map(|part| self.free(part.server.index())).max().unwrap_or(Exact::ZERO);
+        let clients = (0..self.clients.len()).map(of_client);
+        let fullest = (0..self.servers.len()).map(|s| self.takes(s, loads[s])).chain(clients).max();
+        pairs.max(waits + fullest.unwrap_or(Exact::ZERO))
     }
 }
 

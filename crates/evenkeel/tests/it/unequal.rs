@@ -78,8 +78,16 @@ proptest! {
     #[test]
     fn the_mean_and_the_maximum_are_the_least_at_once(scene in scenes(kinds(ALL_SPEEDS))) {
         let (batch, cluster) = scene.build();
-        let (choice, max_load) = select_least(&batch, &cluster, Goal::Mean);
-        prop_assert_eq!(Exact::from(max_load), scene.hall_bound());
+        let are_alike = scene.is_slotted() || scene.servers.iter().all(|server| server.slots == 1);
+        let choice = if are_alike {
+            let (choice, max_load) = select_least(&batch, &cluster, Goal::Mean);
+            prop_assert_eq!(Exact::from(max_load), scene.hall_bound());
+            choice
+        } else {
+            let (choice, bound) = optimal::select(&batch, &cluster, Goal::Mean);
+            prop_assert_eq!(Exact::from(bound.value), scene.hall_bound());
+            choice
+        };
         let least = scene.case.all_loads().iter().map(|loads| scene.sum_of_completions(loads)).min();
         prop_assert_eq!(Some(scene.sum_of_completions(&choice.loads(&batch))), least);
     }
@@ -92,9 +100,10 @@ proptest! {
         let plan = planned(&batch, &cluster);
         prop_assert_eq!(plan.schedule.length, plan.bound.value);
         prop_assert_eq!(Exact::from(plan.bound.value), scene.length_bound());
-        prop_assert_eq!(optimal::bound(&batch, &cluster, Goal::Length), plan.bound);
+        prop_assert_eq!(optimal::bound(&batch, &cluster, Goal::Length), plan.bound.clone());
         order_within_guarantee(&scene, &batch, &cluster, &plan.choice);
-        if scene.case.total_blocks() <= 6 {
+        let keeps_to_slots = scene.is_slotted() || scene.limit.is_none() && !scene.has_slots();
+        if keeps_to_slots && scene.case.total_blocks() <= 6 {
             let shortest = Exact::time(scene.case.shortest_schedule(&cluster), scene.servers[0].speed);
             prop_assert_eq!(Exact::from(plan.schedule.length), shortest);
         }
@@ -113,7 +122,10 @@ proptest! {
         order_within_guarantee(&scene, &batch, &cluster, &plan.choice);
         if scene.case.total_blocks() <= 5 {
             let shortest = Exact::time(scene.case.shortest_schedule(&cluster), scene.servers[0].speed);
-            prop_assert!(bound <= shortest && shortest <= plan.schedule.length.into(), "{:?}", shortest);
+            prop_assert!(bound <= shortest, "{:?}", shortest);
+            // Slots that share blocks may be done earlier.
+            let keeps_to_slots = scene.is_slotted() || !scene.has_slots();
+            prop_assert!(!keeps_to_slots || shortest <= plan.schedule.length.into(), "{:?}", shortest);
         }
     }
 
@@ -158,10 +170,10 @@ proptest! {
             Err(ModelError::TooSlow | ModelError::TooManyBlocks) => return Ok(()),
             Err(other) => panic!("{other}"),
         };
-        for goal in [Goal::MaxLoad, Goal::Mean] {
-            let (_, max_load) = select_least(&batch, &cluster, goal);
-            prop_assert_eq!(Exact::from(max_load), scene.hall_bound());
-        }
+        let (_, max_load) = select_least(&batch, &cluster, Goal::MaxLoad);
+        prop_assert_eq!(Exact::from(max_load), scene.hall_bound());
+        let (_, bound) = optimal::select(&batch, &cluster, Goal::Mean);
+        prop_assert_eq!(Exact::from(bound.value), scene.hall_bound());
         let plan = planned(&batch, &cluster);
         let (length, measured) = (plan.schedule.length.to_f64(), plan.measures.length.to_f64());
         // Ticks are as fine as the longest time allows.
@@ -170,8 +182,13 @@ proptest! {
         let rounded = scene.servers.iter().map(|s| time(4e-9, s)).fold(4e-9, f64::max);
         prop_assert!((length - measured).abs() <= rounded + 1e-15 * longest, "{} {}", length, measured);
         if scene.one_speed().is_some() && !cluster.has_backlogs() {
-            prop_assert_eq!(plan.schedule.length, plan.bound.value);
-            prop_assert_eq!(Exact::from(plan.bound.value), scene.length_bound());
+            // Slots that share so many blocks are rounded up to whole ticks.
+            let is_exact = scene.is_slotted() || !scene.has_slots() && scene.limit.is_none();
+            let ratio = plan.schedule.length.over(plan.bound.value);
+            prop_assert!(if is_exact { ratio == 1.0 } else { ratio < 1.0 + 1e-15 }, "{}", ratio);
+            if is_exact {
+                prop_assert_eq!(Exact::from(plan.bound.value), scene.length_bound());
+            }
         }
     }
 }
@@ -205,7 +222,7 @@ fn larger_batches_reach_their_bounds_on_any_cluster() {
         let cluster = drawn_cluster(batch, n_batches.replace(n_batches.get() + 1));
         println!("{workload:?}, {cluster:?}"); // shown when the test fails
         select_least(batch, &cluster, Goal::MaxLoad);
-        let (choice, _) = select_least(batch, &cluster, Goal::Mean);
+        let (choice, _) = optimal::select(batch, &cluster, Goal::Mean);
         assert_eq!(find_cost_reducing_path(batch, &cluster, &choice), None);
         let plan = planned(batch, &cluster);
         if cluster.is_even() {

@@ -30,8 +30,11 @@ fn verified(batch: &Batch, cluster: &Cluster, goal: Goal) -> (Ratio, Ratio) {
     let largest = (0..batch.n_requests()).map(|i| batch.blocks(i)).max().unwrap_or(0);
     for (server, load) in cluster.servers().iter().zip(choice.loads(batch)) {
         let load = load.saturating_sub(largest);
-        let done = Exact::time(server.busy() + load.div_ceil(server.slots.into()), server.speed);
-        assert!(load == 0 || done <= before.into());
+        let takes = match cluster.is_slotted() {
+            true => load.div_ceil(server.slots.into()).into(),
+            false => (Exact::time(load, server.speed) / server.slots).max(Exact::time(1, server.speed)),
+        };
+        assert!(load == 0 || Exact::time(server.busy(), server.speed) + takes <= before.into());
     }
     (before, after)
 }
@@ -133,7 +136,7 @@ fn numbers_up_to_64_bits() {
     let fast = Speed::from_millionths(3_000_000).expect("a valid speed");
     let pairs = [
         [server(Speed::ONE, 1), server(Speed::ONE, MAX_SLOTS)],
-        [server(Speed::MAX, 1), server(Speed::MAX, MAX_SLOTS)],
+        [server(Speed::MAX, 1), server(Speed::MAX, 18)],
         [server(Speed::MAX, 1), server(fast, 1)],
         [server(fast, MAX_SLOTS), server(fast, 7)],
     ];
@@ -150,5 +153,8 @@ fn numbers_up_to_64_bits() {
         let slow = [server(Speed::ONE, 1), server(Speed::MAX, 1)].to_vec();
         let refused = Cluster::new(&batch, slow, vec![Client::default()], None);
         assert!(matches!(refused, Err(ModelError::TooSlow)));
+        let fast = [server(Speed::MAX, 1), server(Speed::MAX, 19)].to_vec();
+        let refused = Cluster::new(&batch, fast, vec![Client::default()], None);
+        assert!(matches!(refused, Err(ModelError::TooFast)));
     }
 }

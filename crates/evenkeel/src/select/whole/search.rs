@@ -23,15 +23,8 @@ pub(super) fn improve(batch: &Batch, cluster: &Cluster, before: &[u64], choice: 
     let caps = paces.caps(done.max().unwrap_or(Level::ZERO));
     let largest = batch.sizes().into_iter().flatten().copied().max().unwrap_or(1);
     let loads = choice.loads(batch).into_iter().zip(caps);
-    let nodes = cluster.servers().iter().zip(loads).map(|(server, (load, cap))| Node {
-        speed: server.speed.millionths(),
-        slots: server.slots.into(),
-        busy: server.busy(),
-        load,
-        cap,
-        limit: cap.saturating_add(largest),
-    });
-    let nodes: Vec<Node> = nodes.collect();
+    let nodes: Vec<Node> =
+        loads.map(|(load, cap)| Node { load, cap, limit: cap.saturating_add(largest) }).collect();
 
     let can_move = |&(request, _): &(u32, ServerId)| {
         batch.blocks(request as usize) > 0 && batch.replicas().of(request as usize).len() > 1
@@ -52,25 +45,11 @@ pub(super) fn improve(batch: &Batch, cluster: &Cluster, before: &[u64], choice: 
 /// A server and its load.
 #[derive(Debug)]
 struct Node {
-    speed: u64,
-    slots: u64,
-    /// Blocks of the backlog in each slot.
-    busy: u64,
     load: u64,
     /// With more it is late.
     cap: u64,
     /// More it may not get.
     limit: u64,
-}
-
-impl Node {
-    /// Whether it may have this load and is done with it before `done`.
-    #[inline]
-    fn fits(&self, load: u64, done: Level) -> bool {
-        let last = u128::from(self.busy + load.div_ceil(self.slots));
-        let is_before = last * u128::from(done.denominator()) < done.numerator() * u128::from(self.speed);
-        load == 0 || load <= self.limit && is_before
-    }
 }
 
 #[derive(Debug)]
@@ -102,6 +81,12 @@ impl Search<'_> {
         self.paces.done(server, self.nodes[server.index()].load)
     }
 
+    /// Whether a server may have this load and is done with it before `done`.
+    #[inline]
+    fn fits(&self, server: ServerId, load: u64, done: Level) -> bool {
+        load <= self.nodes[server.index()].limit && self.paces.is_done_before(server, load, done)
+    }
+
     /// To be called for a server that has changed.
     fn queue(&mut self, server: ServerId) {
         let node = &self.nodes[server.index()];
@@ -117,13 +102,11 @@ impl Search<'_> {
             self.effort = effort;
             let request = self.held[server.index()][k] as usize;
             let blocks = self.batch.blocks(request);
-            let node = &self.nodes[server.index()];
-            if !node.fits(node.load - blocks, done) {
+            if !self.fits(server, self.nodes[server.index()].load - blocks, done) {
                 continue;
             }
             for &to in self.batch.replicas().of(request).iter().filter(|&&to| to != server) {
-                let other = &self.nodes[to.index()];
-                let fits = other.fits(other.load + blocks, done);
+                let fits = self.fits(to, self.nodes[to.index()].load + blocks, done);
                 if !fits && n == 1 {
                     continue;
                 }
