@@ -47,6 +47,7 @@ pub mod model;
 pub mod observe;
 pub mod order;
 pub mod place;
+pub mod plan;
 pub mod policy;
 pub mod queue;
 pub mod redirect;

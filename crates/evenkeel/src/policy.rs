@@ -123,19 +123,36 @@ pub static ROOMS: [(&str, &str); 7] = [
     ("run", "which server as requests arrive"),
 ];
 
+/// The policy that chooses where none is named, and for policies that only order.
+pub const OPTIMAL: Policy = Policy {
+    name: "optimal",
+    room: "select",
+    alias: Some("ap"),
+    source: "AP of Wu and Liu, paper 000 §1",
+    summary: "the choice that no other beats, with its proof; splits requests where that helps",
+    kind: Kind::Select(|batch, cluster, ask| {
+        let (choice, bound) = select::optimal::select(batch, cluster, ask.goal);
+        (choice, Some(bound))
+    }),
+};
+
+/// The order of policies that only choose.
+pub const SHORTEST: Policy = Policy {
+    name: "colour",
+    room: "order",
+    alias: None,
+    source: "paper 000 §2.1",
+    summary: "the shortest order (with backlogs or different speeds: nearly), by edge colouring or open shop",
+    kind: Kind::Order(order_shortest),
+};
+
+pub(crate) fn order_shortest(batch: &Batch, cluster: &Cluster, choice: &Choice, _: &Ask) -> Ordered {
+    Ordered { schedule: order::colour::order(batch, cluster, choice), rounds: None, messages: None }
+}
+
 /// All policies, by question.
 pub static POLICIES: [Policy; 45] = [
-    Policy {
-        name: "optimal",
-        room: "select",
-        alias: Some("ap"),
-        source: "AP of Wu and Liu, paper 000 §1",
-        summary: "the choice that no other beats, with its proof; splits requests where that helps",
-        kind: Kind::Select(|batch, cluster, ask| {
-            let (choice, bound) = select::optimal::select(batch, cluster, ask.goal);
-            (choice, Some(bound))
-        }),
-    },
+    OPTIMAL,
     Policy {
         name: "first",
         room: "select",
@@ -324,17 +341,7 @@ pub static POLICIES: [Policy; 45] = [
             by_grants(batch, cluster, &order::lddf_slots::hddf(batch, cluster), None)
         }),
     },
-    Policy {
-        name: "colour",
-        room: "order",
-        alias: None,
-        source: "paper 000 §2.1",
-        summary: "the shortest order (with backlogs or different speeds: nearly), by edge colouring or open shop",
-        kind: Kind::Order(|batch, cluster, choice, _| {
-            let schedule = order::colour::order(batch, cluster, choice);
-            Ordered { schedule, rounds: None, messages: None }
-        }),
-    },
+    SHORTEST,
     Policy {
         name: "hdf",
         room: "order",

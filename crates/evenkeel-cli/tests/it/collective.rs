@@ -103,7 +103,7 @@ fn wrong_queues() {
         (b"a,s,1,1\n", &["queue:1", "unknown column `a`"]),
         (b"app,server,read\na,s,1\n", &["queue:1", "`shuffle` is missing"]),
         (b"app,server,read,shuffle,offset\n", &["queue:1", "unknown column `offset`"]),
-        (b"app,server,read,shuffle\na,s,1\n", &["queue:2", "3 fields", "header 4"]),
+        (b"app,server,read,shuffle\na,s,1\n", &["queue:2", "3 fields", "first row 4"]),
         (b"app,server,read,shuffle\na,s,1,\xFF\n", &["queue:2", "UTF-8"]),
         (b"app,server,read,shuffle\na,s,1,1\na,\"s\n,1,1\n", &["2 fields"]),
     ];

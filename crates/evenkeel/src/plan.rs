@@ -1,0 +1,299 @@
+//! From a batch to a plan in one call: choose replicas, order transfers, bound the result and check the bound's proof.
+//!
+//! A policy that chooses is followed by an order, the shortest unless another one is named. A policy that orders by itself
+//! keeps its own order. A policy that is only an order gets the optimal choice.
+//!
+//! Where the optimal choice does not meet its bound, nobody knows how far the plan is from the best, only how far from the
+//! bound. The plan is then the best of what other policies choose, too: of all of them for small batches
+//! ([`MOST_REQUESTS_FOR_ALL_RIVALS`]), else of the two that come closest in practice.
+
+use crate::bound::Bound;
+use crate::check::{self, Fault, Forced, Subject};
+use crate::model::{Batch, Choice, Cluster, Fixed, Part, Ratio, Schedule, Transfer};
+use crate::policy::{
+    Ask, Kind, OPTIMAL, OrderFn, Ordered, POLICIES, PlanFn, Policy, SHORTEST, SelectFn, order_shortest,
+};
+use crate::run::{Pick, online};
+use crate::select::{Goal, opass_tenant, optimal, whole};
+
+/// Up to so many requests, an optimal choice that does not meet its bound is compared with that of every policy.
+pub const MOST_REQUESTS_FOR_ALL_RIVALS: usize = 2048;
+
+/// What to plan with.
+#[derive(Clone, Copy, Debug)]
+pub struct Options<'a> {
+    /// Who chooses replicas, or orders the optimal choice, or does both.
+    pub policy: &'a Policy,
+    /// Who orders transfers.
+    pub order: OrderBy<'a>,
+    /// Whether requests must not be split between servers.
+    pub whole: bool,
+    /// What policies are asked for.
+    pub ask: Ask,
+}
+
+/// Who orders transfers.
+#[derive(Clone, Copy, Debug)]
+pub enum OrderBy<'a> {
+    /// The policy itself if it does, else the shortest order.
+    Usual,
+    /// This policy.
+    Policy(&'a Policy),
+    /// Nobody: replicas are chosen, and all transfers start at 0.
+    Nobody,
+}
+
+/// Why there is no plan.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum NoPlan {
+    #[error("policy {0} does not plan batches; name one that chooses replicas, orders transfers, or both")]
+    NotAPlanner(&'static str),
+    #[error("policy {0} is not an order")]
+    NotAnOrder(&'static str),
+    #[error("policy {0} is itself an order; leave out the other one, or name a policy that chooses")]
+    TwoOrders(&'static str),
+    #[error("policy {0} is an order, and none is wanted; name a policy that chooses")]
+    OrderWithoutOrder(&'static str),
+    #[error("the proof of the bound does not hold, which is a bug: {0}")]
+    Proof(#[from] Fault),
+}
+
+/// A plan with its proof.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// Which replica serves how much of each request.
+    pub choice: Choice,
+    /// When; all at 0 if nobody orders.
+    pub ordered: Ordered,
+    /// No plan has a smaller length; or if nobody orders, no choice a smaller largest load.
+    pub bound: Bound,
+    /// What forces the bound, counted by [`check::bound`].
+    pub forced: Forced,
+    /// What was bounded, as this plan has it.
+    pub achieved: Ratio,
+}
+
+impl Plan {
+    /// Whether the plan meets its bound, as nearly as times are told apart.
+    pub fn is_optimal(&self) -> bool {
+        meets(self.achieved, self.bound.value)
+    }
+}
+
+/// Whether a length or load is not above its bound by more than rounding explains: a billionth of a unit, or a trillionth of
+/// it all.
+pub fn meets(achieved: Ratio, bound: Ratio) -> bool {
+    let (achieved, bound) = (achieved.rounded().nanos(), bound.rounded().nanos());
+    achieved <= bound + 1 + bound / 1_000_000_000_000
+}
+
+/// Plans a batch.
+pub fn plan(batch: &Batch, cluster: &Cluster, options: &Options<'_>) -> Result<Plan, NoPlan> {
+    let planner = Planner::new(options)?;
+    let chosen = planner.choose(batch, cluster);
+    planner.order(batch, cluster, chosen)
+}
+
+/// The same in two steps, for those who want to see what happens in between, or how long each takes.
+#[derive(Clone, Copy, Debug)]
+pub struct Planner<'a> {
+    /// Who chooses.
+    policy: &'a Policy,
+    choose: Choose,
+    order: Order<'a>,
+    whole: bool,
+    ask: Ask,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Choose {
+    Select(SelectFn),
+    Plan(PlanFn),
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Order<'a> {
+    Nobody,
+    Own,
+    By(&'a Policy, OrderFn),
+}
+
+/// What a policy has chosen, before it is ordered.
+#[derive(Clone, Debug)]
+pub struct Chosen {
+    /// Which replica serves how much of each request.
+    pub choice: Choice,
+    /// If the policy has proved one.
+    bound: Option<Bound>,
+    own_order: Option<Ordered>,
+}
+
+impl<'a> Planner<'a> {
+    /// A planner with these options.
+    pub fn new(options: &Options<'a>) -> Result<Self, NoPlan> {
+        let Options { policy, order, whole, ask } = *options;
+        let named = match order {
+            OrderBy::Usual => None,
+            OrderBy::Nobody => Some(Order::Nobody),
+            OrderBy::Policy(order) => match order.kind {
+                Kind::Order(by) => Some(Order::By(order, by)),
+                _ => return Err(NoPlan::NotAnOrder(order.name)),
+            },
+        };
+        let (choose, usual) = match policy.kind {
+            Kind::Select(select) => (Choose::Select(select), Order::By(&SHORTEST, order_shortest)),
+            Kind::Plan(plan) => (Choose::Plan(plan), Order::Own),
+            Kind::Order(_) => {
+                let order = match order {
+                    OrderBy::Usual => OrderBy::Policy(policy),
+                    OrderBy::Policy(other) if other.name != policy.name => {
+                        return Err(NoPlan::TwoOrders(policy.name));
+                    }
+                    OrderBy::Nobody if policy.name != SHORTEST.name => {
+                        return Err(NoPlan::OrderWithoutOrder(policy.name));
+                    }
+                    order => order,
+                };
+                return Self::new(&Options { policy: &OPTIMAL, order, ..*options });
+            }
+            _ => return Err(NoPlan::NotAPlanner(policy.name)),
+        };
+        let order = named.unwrap_or(usual);
+        let goal = match order {
+            Order::Nobody if ask.goal == Goal::Length => Goal::MaxLoad,
+            _ => ask.goal,
+        };
+        Ok(Self { policy, choose, order, whole, ask: Ask { goal, ..ask } })
+    }
+
+    /// Who chooses.
+    pub fn policy(&self) -> &'a Policy {
+        self.policy
+    }
+
+    /// Who orders, if anybody does.
+    pub fn order_policy(&self) -> Option<&'a Policy> {
+        match self.order {
+            Order::Nobody => None,
+            Order::Own => Some(self.policy),
+            Order::By(order, _) => Some(order),
+        }
+    }
+
+    /// What policies are asked for.
+    pub fn ask(&self) -> &Ask {
+        &self.ask
+    }
+
+    /// What the bound speaks about.
+    pub fn subject(&self) -> Subject {
+        if matches!(self.order, Order::Nobody) { Subject::MaxLoad } else { Subject::Length }
+    }
+
+    /// Chooses replicas.
+    pub fn choose(&self, batch: &Batch, cluster: &Cluster) -> Chosen {
+        match self.choose {
+            Choose::Select(select) => {
+                let (choice, bound) = select(batch, cluster, &self.ask);
+                let choice = if self.whole { whole::unsplit(batch, cluster, choice) } else { choice };
+                Chosen { choice, bound, own_order: None }
+            }
+            Choose::Plan(plan) => {
+                let (choice, ordered) = plan(batch, cluster, &self.ask);
+                Chosen { choice, bound: None, own_order: Some(ordered) }
+            }
+        }
+    }
+
+    /// Orders what was chosen, bounds it, and checks the proof of the bound.
+    pub fn order(&self, batch: &Batch, cluster: &Cluster, chosen: Chosen) -> Result<Plan, NoPlan> {
+        let Chosen { choice, bound, own_order } = chosen;
+        let is_optimal = bound.is_some();
+        let (bound, forced) = self.checked_bound(batch, cluster, bound)?;
+        let ordered = self.ordered(batch, cluster, &choice, own_order);
+        let achieved = self.achieved(batch, cluster, &choice, &ordered);
+        let mut plan = Plan { choice, ordered, bound, forced, achieved };
+        if is_optimal && self.ask.goal != Goal::Mean && !plan.is_optimal() {
+            self.compare_with_rivals(batch, cluster, &mut plan);
+        }
+        Ok(plan)
+    }
+
+    /// The transfers of a choice in their order.
+    fn ordered(&self, batch: &Batch, cluster: &Cluster, choice: &Choice, own: Option<Ordered>) -> Ordered {
+        match (self.order, own) {
+            (Order::Own, Some(own)) => own,
+            (Order::By(_, order), own) => {
+                let messages = own.and_then(|own| own.messages);
+                Ordered { messages, ..order(batch, cluster, choice, &self.ask) }
+            }
+            (_, own) => {
+                let at_once = |Part { request, server, blocks }| Transfer {
+                    request,
+                    server,
+                    start: Fixed::ZERO,
+                    blocks: blocks.into(),
+                };
+                let transfers = choice.parts(batch).map(at_once).collect();
+                let schedule = Schedule { transfers, length: Ratio::ZERO };
+                Ordered { schedule, ..own.unwrap_or_default() }
+            }
+        }
+    }
+
+    fn achieved(&self, batch: &Batch, cluster: &Cluster, choice: &Choice, ordered: &Ordered) -> Ratio {
+        match self.subject() {
+            Subject::Length => ordered.schedule.length,
+            Subject::MaxLoad => choice.last_done(batch, cluster),
+        }
+    }
+
+    /// The bound, `known` if the policy gave the right one, and what forces it. The solver may have rounded its bound down;
+    /// the bound is what is proved.
+    fn checked_bound(
+        &self,
+        batch: &Batch,
+        cluster: &Cluster,
+        known: Option<Bound>,
+    ) -> Result<(Bound, Forced), Fault> {
+        let subject = self.subject();
+        let goal = if subject == Subject::Length { Goal::Length } else { Goal::MaxLoad };
+        let is_right = subject == Subject::MaxLoad || self.ask.goal == Goal::Length;
+        let known = known.filter(|_| is_right);
+        let mut bound = known.unwrap_or_else(|| optimal::bound(batch, cluster, goal));
+        let forced = check::bound(batch, cluster, &bound, subject)?;
+        bound.value = bound.value.max(forced.proved);
+        Ok((bound, forced))
+    }
+
+    /// Takes the choice of another policy if that is better, until the bound is met.
+    fn compare_with_rivals(&self, batch: &Batch, cluster: &Cluster, plan: &mut Plan) {
+        let ask = &self.ask;
+        let all = || {
+            POLICIES.iter().filter_map(|rival| match rival.kind {
+                Kind::Select(select) => Some(select(batch, cluster, ask).0),
+                Kind::Plan(plan) => Some(plan(batch, cluster, ask).0),
+                _ => None,
+            })
+        };
+        let closest = [
+            |batch, cluster, ask: &Ask| online::drain(batch, cluster, Pick::LeastLoaded, ask.seed),
+            |batch, cluster, ask: &Ask| opass_tenant::select(batch, cluster, ask.ties, ask.imbalance),
+        ];
+        let mut try_choice = |choice: Choice| {
+            let choice = if self.whole { whole::unsplit(batch, cluster, choice) } else { choice };
+            let ordered = self.ordered(batch, cluster, &choice, None);
+            let achieved = self.achieved(batch, cluster, &choice, &ordered);
+            if achieved < plan.achieved {
+                (plan.choice, plan.ordered, plan.achieved) = (choice, ordered, achieved);
+            }
+            plan.is_optimal()
+        };
+        if batch.n_requests() <= MOST_REQUESTS_FOR_ALL_RIVALS {
+            all().any(&mut try_choice);
+        } else {
+            closest.iter().map(|choose| choose(batch, cluster, ask)).any(&mut try_choice);
+        }
+    }
+}
