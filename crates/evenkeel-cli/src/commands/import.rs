@@ -1,26 +1,26 @@
 //! `evenkeel import`: a batch of what other tools print.
 
+mod rule;
+
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
-use evenkeel::model::{NameTable, shown};
+use evenkeel::model::shown;
 use serde::Serialize;
 
+use self::rule::{Rule, clients};
 use super::Outcome;
 use crate::cli::{
     BatchFormat, CsvArgs, DealName, ImportArgs, ImportOutput, ImportSource, RcloneLsjsonArgs, S3InventoryArgs,
 };
 use crate::formats::import::{
-    Clients, Deal, Example, Gathered, Imported, InventoryColumns, Merge, Remark, TableColumns, check_plain,
+    Deal, Example, Gathered, Imported, InventoryColumns, Merge, Remark, TableColumns, check_plain,
     check_server, read_hdfs_fsck, read_manifest, read_metalink, read_rclone_lsjson, read_s3_inventory,
     read_table, write_hosts,
 };
-use crate::formats::{self, Reading, Source};
+use crate::formats::{self, Source};
 use crate::output::{Target, printable, tell, warn};
 use crate::text::{count, counted, pairs, size};
-
-/// More workers than this are a slip.
-const MOST_WORKERS: u32 = 1 << 20;
 
 /// The result, for machines.
 #[derive(Serialize)]
@@ -232,66 +232,6 @@ fn table_columns(args: &CsvArgs) -> Result<TableColumns> {
     }
     columns.separator.clone_from(&args.separator);
     Ok(columns)
-}
-
-/// Who reads, as it was said.
-enum Rule {
-    OnePerHost,
-    Workers(u32),
-    Named(NameTable),
-    File(PathBuf),
-}
-
-impl Rule {
-    fn parse(text: &str) -> Result<Self> {
-        if text == "one-per-host" {
-            return Ok(Self::OnePerHost);
-        }
-        if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
-            let n = text.parse().ok().filter(|n| (1..=MOST_WORKERS).contains(n));
-            return n
-                .map(Self::Workers)
-                .with_context(|| format!("--clients {text}: write 1 to {MOST_WORKERS}"));
-        }
-        if text.contains(',') {
-            let mut names = NameTable::new();
-            for name in text.split(',').filter(|name| !name.is_empty()) {
-                names.insert(name, "client").with_context(|| format!("--clients {text}"))?;
-            }
-            return Ok(Self::Named(names));
-        }
-        if text.is_empty() {
-            bail!("--clients: write one-per-host, a number, a list with commas, or a clients file");
-        }
-        Ok(Self::File(text.into()))
-    }
-}
-
-/// The clients that a rule means, or those that are usual for a source.
-fn clients(rule: Option<Rule>, source: &str, gathered: &Gathered) -> Result<Clients> {
-    Ok(match rule {
-        None if gathered.has_clients() => Clients::Given,
-        None if source == "hdfs-fsck" => Clients::OnePerHost,
-        None => Clients::OnePerServer,
-        Some(Rule::OnePerHost) => Clients::OnePerHost,
-        Some(Rule::Workers(n)) => Clients::Workers(n),
-        Some(Rule::Named(names)) if names.is_empty() => bail!("--clients: the list is empty; name a client"),
-        Some(Rule::Named(names)) => Clients::Named(names),
-        Some(Rule::File(path)) => {
-            let about = || {
-                format!(
-                    "--clients {}: neither one-per-host, nor a number, nor a list with commas, nor a clients file",
-                    path.display()
-                )
-            };
-            let Source { name, reader } = Source::open(&path).with_context(about)?;
-            let found = formats::read_clients(reader, &Reading::of(&name)).with_context(about)?;
-            if found.names.is_empty() {
-                bail!("{name}: it names no client; add one");
-            }
-            Clients::Named(found.names)
-        }
-    })
 }
 
 /// Where everything goes.

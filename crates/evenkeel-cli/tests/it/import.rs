@@ -329,7 +329,7 @@ fn listings_of_rclone() {
 
 #[test]
 fn wrong_listings_of_rclone() {
-    let many: String = (0..100).map(|k| format!("\"h{k}\":\"x\",")).collect();
+    let many = (0..100).map(|k| format!("\"h{k}\":\"x\",")).collect::<Vec<_>>().concat();
     let cases = [
         ("{}".to_owned(), "a.json:1: invalid type: map, expected a list of files"),
         ("[".to_owned(), "cut off"),

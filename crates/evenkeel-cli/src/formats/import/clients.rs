@@ -83,17 +83,18 @@ impl Gathered {
     }
 }
 
-/// A client for each host, called like the last part of its path.
+/// A client for each host, called like the last part of its path, or like all of it where that is taken.
 fn clients_on(hosts: &[String]) -> (NameTable, Vec<String>) {
-    let (mut names, mut kept) = (NameTable::new(), Vec::new());
+    let (mut names, mut known) = (NameTable::new(), NameTable::new());
     for host in hosts {
-        let name = host.rsplit('/').next().filter(|name| !name.is_empty()).unwrap_or(host);
-        if names.find(name).is_none() {
-            names.intern(name);
-            kept.push(host.clone());
+        if known.find(host).is_some() {
+            continue;
         }
+        known.intern(host);
+        let name = host.rsplit('/').next().filter(|name| !name.is_empty() && names.find(name).is_none());
+        names.intern(name.unwrap_or(host));
     }
-    (names, kept)
+    (names, known.iter().map(str::to_owned).collect())
 }
 
 fn workers(n: u32) -> NameTable {
@@ -149,5 +150,8 @@ mod tests {
         assert_eq!(imported.batch.clients().iter().collect::<Vec<_>>(), ["d9", "d10"]);
         assert_eq!(imported.client_hosts, ["/r1/d9", "/r2/d10"]);
         assert_eq!(imported.server_hosts, ["/r1/d9", "/r1/d9", "/r2/d10"]);
+        let (names, hosts) = clients_on(&["/r1/a", "/r2/a", "b", "/r1/a"].map(str::to_owned));
+        assert_eq!(names.iter().collect::<Vec<_>>(), ["a", "/r2/a", "b"]);
+        assert_eq!(hosts, ["/r1/a", "/r2/a", "b"]);
     }
 }
