@@ -3,7 +3,7 @@
 use crate::run::{Result, require_cargo_tool, require_program, run_with};
 
 /// A target for each reader, and one that plans whatever can be read.
-const TARGETS: [(&str, &str); 11] = [
+const TARGETS: [(&str, &str); 16] = [
     ("batch_csv", "client,bytes,replicas\nc0,1,s0|s1\n"),
     (
         "batch_json",
@@ -17,6 +17,11 @@ const TARGETS: [(&str, &str); 11] = [
     ("writes_csv", "object,offset,bytes\n17,0,4096\nlog,8,0\n17,4096,1\n"),
     ("queue_csv", "app,server,read,shuffle\na0,s0,1,0.5\na1,s0,2,0\na0,s1,0,3\n"),
     ("scenario", include_str!("../../examples/open-arrivals.toml")),
+    ("import_hdfs_fsck", include_str!("../../examples/fsck.txt")),
+    ("import_metalink", include_str!("../../examples/mirrors.meta4")),
+    ("import_s3_inventory", "b,a%20b,5,e,true\nc,a%20b,5,e,true\nb,c,7,,false\n"),
+    ("import_rclone_lsjson", include_str!("../../examples/east.json")),
+    ("import_table", "bytes,replicas,chunk,client\n1kB,a|b,x,c\n"),
     (
         "pipeline",
         "-\n\nserver,speed,slots,backlog\ns0,0.5,2,3\ns1,3,1,0\ns2,1,1,9\n\nclient,bytes,replicas\nc0,1,s0|s1\nc0,2,s1\nc1,3,s0|s1|s2\n",

@@ -1,5 +1,7 @@
 //! The arguments of each command. The help texts teach by example.
 
+mod import;
+
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -8,6 +10,11 @@ use evenkeel::policy::{self, Kind, Policy};
 use evenkeel::select::opass_tenant::IMBALANCE_BLOCKS;
 
 use crate::formats::{self, Reading};
+
+pub use import::{
+    CsvArgs, DealName, HdfsFsckArgs, ImportArgs, ImportOutput, ImportSource, MetalinkArgs, RcloneLsjsonArgs,
+    S3InventoryArgs,
+};
 
 /// More threads than any machine has processors are a slip.
 const MOST_THREADS: i64 = 1024;
@@ -23,6 +30,7 @@ const MOST_THREADS: i64 = 1024;
 Start here:
   evenkeel demo                            a hot spot, planned three ways, side by side
   evenkeel generate --out batch.csv        a batch to try things on
+  evenkeel import --help                   a batch of what you have: HDFS, S3, mirrors, rclone, CSV
   evenkeel plan batch.csv --out plan.csv   the shortest plan, with its proof
   evenkeel check batch.csv plan.csv        verify it from scratch
   evenkeel explain batch.csv               what limits it, and what would help
@@ -64,6 +72,8 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Repeat the experiments of the papers, claim by claim
     Reproduce(ReproduceArgs),
+    /// Make a batch of what other tools print: HDFS, Metalink, S3, rclone, any CSV
+    Import(ImportArgs),
     /// Draw a batch to try things on
     Generate(GenerateArgs),
     /// A hot spot, planned by several policies, side by side

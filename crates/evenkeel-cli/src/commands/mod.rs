@@ -7,6 +7,7 @@ mod compare;
 mod demo;
 mod explain;
 mod generate;
+mod import;
 mod place;
 mod plan;
 mod reproduce;
@@ -52,6 +53,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Place(args) => place::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Generate(args) => generate::run(&args),
+        Command::Import(args) => import::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions { shell } => shell::completions(shell),

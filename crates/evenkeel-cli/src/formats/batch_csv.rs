@@ -54,14 +54,20 @@ pub fn read_batch_csv(
     Ok(batch.finish())
 }
 
-/// Writes a batch, sizes in blocks.
+/// Writes a batch, sizes in blocks, with the names of chunks if it has any.
 pub fn write_batch_csv(batch: &Batch, mut out: impl Write) -> io::Result<()> {
     let clients: Vec<String> = batch.clients().iter().map(quoted).collect();
-    writeln!(out, "client,bytes,replicas")?;
+    let has_chunks = (0..batch.n_requests()).any(|i| batch.chunk(i).is_some());
+    writeln!(out, "client,bytes,replicas{}", if has_chunks { ",chunk" } else { "" })?;
     for (i, set) in batch.replicas().iter().enumerate() {
         write!(out, "{},{},", clients[batch.client(i).index()], batch.blocks(i))?;
         let names: Vec<&str> = set.iter().map(|server| batch.servers().name(server.0)).collect();
-        writeln!(out, "{}", quoted(&names.join("|")))?;
+        write!(out, "{}", quoted(&names.join("|")))?;
+        match batch.chunk(i) {
+            Some(chunk) => writeln!(out, ",{}", quoted(chunk))?,
+            None if has_chunks => writeln!(out, ",")?,
+            None => writeln!(out)?,
+        }
     }
     Ok(())
 }

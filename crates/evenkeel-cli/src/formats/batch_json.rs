@@ -328,7 +328,7 @@ impl<R: Read> Read for LimitedStrings<R> {
     }
 }
 
-/// Writes a batch, sizes in blocks.
+/// Writes a batch, sizes in blocks, with the names of chunks if it has any.
 pub fn write_batch_json(batch: &Batch, mut out: impl Write) -> io::Result<()> {
     let names = |table: &NameTable| json!(table.iter().collect::<Vec<_>>());
     writeln!(out, "{{\"format\":1,\"servers\":{},", names(batch.servers()))?;
@@ -336,7 +336,10 @@ pub fn write_batch_json(batch: &Batch, mut out: impl Write) -> io::Result<()> {
     for (i, set) in batch.replicas().iter().enumerate() {
         let replicas: Vec<&str> = set.iter().map(|server| batch.servers().name(server.0)).collect();
         let client = batch.clients().name(batch.client(i).0);
-        let request = json!({"client": client, "bytes": batch.blocks(i), "replicas": replicas});
+        let mut request = json!({"client": client, "bytes": batch.blocks(i), "replicas": replicas});
+        if let Some(chunk) = batch.chunk(i) {
+            request["chunk"] = chunk.into();
+        }
         write!(out, "{}\n{request}", if i == 0 { "" } else { "," })?;
     }
     writeln!(out, "\n]}}")

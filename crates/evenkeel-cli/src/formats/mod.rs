@@ -6,6 +6,7 @@
 mod assign_csv;
 mod batch_csv;
 mod batch_json;
+pub mod import;
 mod nodes;
 mod numbers;
 mod plan;

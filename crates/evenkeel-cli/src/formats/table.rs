@@ -67,10 +67,15 @@ impl<R: BufRead> Records<R> {
         std::str::from_utf8(&self.record[k]).map_err(|_| self.error(format!("the {name} is not valid UTF-8")))
     }
 
+    /// The line that the current record ends in.
+    pub(super) fn line(&self) -> u64 {
+        // Every record ends with a line feed, and the reader stands behind it.
+        self.reader.position().line().saturating_sub(1).max(1)
+    }
+
     /// An error about the current record.
     pub(super) fn error(&self, message: impl std::fmt::Display) -> InputError {
-        // Every record ends with a line feed, and the reader stands behind it.
-        InputError::new(&self.file, self.reader.position().line().saturating_sub(1).max(1), message)
+        InputError::new(&self.file, self.line(), message)
     }
 }
 

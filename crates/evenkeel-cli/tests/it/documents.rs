@@ -51,6 +51,12 @@ fn the_examples_in_the_help() {
         "simulate",
         "reproduce",
         "demo",
+        "import",
+        "import hdfs-fsck",
+        "import metalink",
+        "import s3-inventory",
+        "import rclone-lsjson",
+        "import csv",
         "",
     ] {
         let help = bash(&format!("evenkeel {command} --help"), folder.path());

@@ -10,6 +10,7 @@ mod columns;
 mod compare;
 mod documents;
 mod explain;
+mod import;
 mod interrupted;
 mod place;
 mod readers;

@@ -2,10 +2,11 @@
 
 use std::io::Cursor;
 
+use evenkeel_cli::formats::import::{self, Clients, Deal, Gathered, InventoryColumns, Merge, TableColumns};
 use evenkeel_cli::formats::{self, Declared, Reading};
 use proptest::prelude::*;
 
-const SEEDS: [&str; 10] = [
+const SEEDS: [&str; 15] = [
     "client,bytes,replicas\nc0,1,s0|s3|s7\nc1,2,s3\n",
     "client,bytes,replicas,chunk,job,arrival\n\"c,0\",1,\"s0|s1\",x,y,0\r\nc1,18446744073709551615,s1,x,y,7",
     r#"{"format":1,"servers":["s0","s1"],"clients":["c"],"requests":[{"client":"c","bytes":3,"replicas":["s0","s1"]}]}"#,
@@ -16,6 +17,11 @@ const SEEDS: [&str; 10] = [
     "request,client,server,start,blocks\n0,c0,s0,0,1\n1,c1,s3,0,2\n",
     "request,client,server,start,blocks\n0,c0,s0,0.5,0.25\n0,c0,s0,1.000000001,0.75\n1,c1,s3,18446744073709551615.9,2\n",
     r#"{"format":1,"policy":"optimal","order":"colour","seed":0,"block":1,"requests":2,"clients":2,"servers":3,"max_concurrent":4,"whole":true,"length":2.5,"max_load":2,"lower_bound":2.25,"optimal":false,"gap":0.25,"bottleneck":{"kind":"client","client":"c1","blocks":2,"waits_for":"s3"},"batch_fingerprint":"0","plan_fingerprint":"0"}"#,
+    "/a b 9 bytes, replicated: replication=2, 2 block(s):  OK\n0. BP-1:blk_1_1 len=5 Live_repl=2  [DatanodeInfoWithStorage[h:1,D,DISK](LIVE), /r/g:1]\n1. blk_2_1 len=4 MISSING!\nStatus: HEALTHY\n",
+    r#"<metalink><file name="a&amp;b"><size>9</size><pieces length="4"><hash/></pieces><url priority="1">http://h:80/</url></file></metalink>"#,
+    "b,a%20b,5,e,true\nb,c,7,,false\n",
+    r#"[{"Path":"a","Size":5,"IsDir":false,"Hashes":{"md5":"x"}},{"Path":"b","Size":-1}]"#,
+    "bytes,replicas,chunk,client\n1kB,a|b,x,c\n",
 ];
 
 /// Feeds every reader.
@@ -38,6 +44,22 @@ fn read_all(bytes: &[u8]) {
     let _ = formats::read_summary(Cursor::new(bytes), "x");
     let _ = formats::read_queue(Cursor::new(bytes), &Reading::of("x"));
     let _ = formats::read_writes(Cursor::new(bytes), &Reading::of("x"), 3);
+    import_all(bytes);
+}
+
+/// Feeds the readers of `import`, and deals what they find.
+fn import_all(bytes: &[u8]) {
+    let mut gathered = Gathered::new(Some(3));
+    let _ = import::read_hdfs_fsck(Cursor::new(bytes), "x", true, &mut gathered);
+    let _ = import::read_metalink(Cursor::new(bytes), "x", true, &mut gathered);
+    let _ = import::read_table(Cursor::new(bytes), "x", &TableColumns::default(), &mut gathered);
+    let _ = gathered.dealt_to(Clients::OnePerHost, Deal::Contiguous);
+    let mut merge = Merge::new();
+    let columns = InventoryColumns::parse("Bucket,Key,Size,ETag,IsLatest").expect("valid");
+    let _ = import::read_s3_inventory(Cursor::new(bytes), "x", &columns, None, false, &mut merge);
+    let _ = import::read_rclone_lsjson(Cursor::new(bytes), "x", "r", &mut merge);
+    let _ = import::read_manifest(Cursor::new(bytes), "x");
+    let _ = merge.gather(None).map(|gathered| gathered.dealt_to(Clients::Workers(2), Deal::RoundRobin));
 }
 
 proptest! {

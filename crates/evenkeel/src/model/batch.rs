@@ -250,6 +250,19 @@ impl Batch {
         ])
     }
 
+    /// The same requests, given to other clients: request `i` to the client with the id `client_of(i)`.
+    ///
+    /// Every id must be one of `clients`.
+    pub fn dealt_to(self, clients: NameTable, client_of: impl Fn(usize) -> u32) -> Result<Self, ModelError> {
+        clients.iter().try_for_each(|name| checked(name, "client"))?;
+        let client_of: Vec<ClientId> = (0..self.n_requests()).map(|i| ClientId(client_of(i))).collect();
+        let unknown = client_of.iter().find(|client| client.index() >= clients.len());
+        match unknown {
+            Some(client) => Err(ModelError::UnknownClient(client.0.to_string())),
+            None => Ok(Self { clients: Arc::new(clients), client_of, ..self }),
+        }
+    }
+
     /// Some of the requests, in this order, as a batch of the same clients and servers.
     pub(crate) fn subset(&self, requests: &[u32]) -> Self {
         let mut batch = Self {
@@ -593,6 +606,22 @@ pub(super) fn fold(values: impl IntoIterator<Item = u64>) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn requests_are_dealt_to_other_clients() {
+        let batch = || {
+            let mut batch = BatchBuilder::new();
+            (0..3).for_each(|_| batch.request("c", 1, &["s"]).unwrap());
+            batch.finish()
+        };
+        let mut clients = NameTable::new();
+        ["b", "a"].into_iter().for_each(|name| clients.insert(name, "client").unwrap());
+        let dealt = batch().dealt_to(clients.clone(), |i| i as u32 % 2).unwrap();
+        assert_eq!(dealt.client_of(), [0, 1, 0].map(ClientId));
+        assert_eq!(dealt.clients().iter().collect::<Vec<_>>(), ["b", "a"]);
+        let unknown = batch().dealt_to(clients, |i| i as u32).unwrap_err();
+        assert_eq!(unknown, ModelError::UnknownClient("2".to_owned()));
+    }
 
     /// Columns are kept by whatever takes requests from a batch; last blocks need not be full.
     #[test]

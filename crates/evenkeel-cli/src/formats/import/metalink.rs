@@ -1,0 +1,301 @@
+//! Metalinks: files and their mirrors, as XML. Version 4 (RFC 5854) and version 3.
+//!
+//! ```xml
+//! <metalink xmlns="urn:ietf:params:xml:ns:metalink">
+//!   <file name="disk.iso">
+//!     <size>1000</size>
+//!     <pieces length="512" type="sha-256"><hash>…</hash><hash>…</hash></pieces>
+//!     <url location="de" priority="1">https://de.example.org/disk.iso</url>
+//!   </file>
+//! </metalink>
+//! ```
+//!
+//! A server is `scheme://host[:port]`. The mirrors of a file are in order of preference. There is no DTD in a Metalink, so one is
+//! refused, and with it all entities but those of XML itself.
+
+use std::io::BufRead;
+
+use quick_xml::XmlVersion;
+use quick_xml::escape::resolve_predefined_entity;
+use quick_xml::events::{BytesStart, Event};
+use quick_xml::reader::Reader;
+
+use super::limits::Limited;
+use super::{Chunk, Gathered, InputError, Kind, Place, check_server};
+use crate::formats::numbers;
+
+/// A Metalink has seven levels; some more for what other namespaces put into it.
+const MOST_LEVELS: usize = 64;
+/// No size and no URL is longer.
+const MOST_TEXT_BYTES: usize = 1 << 16;
+/// What a URL without a priority has, by RFC 5854.
+const LAST_PRIORITY: u64 = 999_999;
+
+/// Reads a Metalink. With `by_piece` there is a request for each piece of a file that has hashes of its pieces.
+pub fn read_metalink(
+    reader: impl BufRead,
+    file: &str,
+    by_piece: bool,
+    into: &mut Gathered,
+) -> Result<(), InputError> {
+    let (limited, meter) = Limited::open(reader, file)?;
+    let mut xml = Reader::from_reader(limited);
+    let mut buffer = Vec::new();
+    let mut document =
+        Document { into, by_piece, levels: Vec::new(), text: String::new(), file: None, is_metalink: false };
+    loop {
+        buffer.clear();
+        let event = xml.read_event_into(&mut buffer);
+        meter.complete();
+        let place = Place { file, line: meter.line() };
+        let event = event.map_err(|e| place.error(format!("this is not well-formed XML: {e}")))?;
+        if matches!(event, Event::Eof) {
+            break;
+        }
+        document.event(&place, &event).map_err(|e| place.error(e))?;
+    }
+    match document.levels.last() {
+        Some(_) => Err(InputError::new(file, meter.line(), "the file is cut off; get the whole Metalink")),
+        None if !document.is_metalink => Err(InputError::new(file, None, NOT_A_METALINK)),
+        None => Ok(()),
+    }
+}
+
+const NOT_A_METALINK: &str = "this is no Metalink; it must begin with the element `metalink`";
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Level {
+    Metalink,
+    Files,
+    File,
+    Size,
+    Resources,
+    Url,
+    Verification,
+    Pieces,
+    Hash,
+    Other,
+}
+
+struct Document<'a> {
+    into: &'a mut Gathered,
+    by_piece: bool,
+    levels: Vec<Level>,
+    /// What stands in the current size or URL.
+    text: String,
+    file: Option<FileElement>,
+    is_metalink: bool,
+}
+
+/// A file under way.
+#[derive(Default)]
+struct FileElement {
+    name: String,
+    bytes: Option<u64>,
+    /// Of the URL under way.
+    priority: u64,
+    /// Priority, server and host of each mirror.
+    mirrors: Vec<(u64, String, String)>,
+    piece_bytes: Option<u64>,
+    n_pieces: u64,
+    /// Only the first list of pieces counts.
+    has_pieces: bool,
+}
+
+impl Document<'_> {
+    fn event(&mut self, place: &Place<'_>, event: &Event<'_>) -> Result<(), String> {
+        match event {
+            Event::Start(start) => self.start(start),
+            Event::Empty(start) => {
+                self.start(start)?;
+                self.end(place)
+            }
+            Event::End(_) => self.end(place),
+            Event::Text(text) => self.add_text(text),
+            Event::CData(text) => self.add_text(text),
+            Event::GeneralRef(reference) => match reference.resolve_char_ref() {
+                Ok(Some(c)) => self.add_text(c.encode_utf8(&mut [0; 4])),
+                Ok(None) => match resolve_predefined_entity(reference) {
+                    Some(text) => self.add_text(text),
+                    None => {
+                        Err("an entity is used that XML itself does not have; write the text instead"
+                            .to_owned())
+                    }
+                },
+                Err(error) => Err(error.to_string()),
+            },
+            Event::DocType(_) => Err("a Metalink has no DOCTYPE; remove it".to_owned()),
+            _ => Ok(()),
+        }
+    }
+
+    fn start(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
+        if self.levels.len() >= MOST_LEVELS {
+            return Err(format!("elements are nested more than {MOST_LEVELS} deep; this is no Metalink"));
+        }
+        let level = level(start.local_name().as_ref(), self.levels.last().copied());
+        if self.levels.is_empty() {
+            if level != Level::Metalink || self.is_metalink {
+                return Err(NOT_A_METALINK.to_owned());
+            }
+            self.is_metalink = true;
+        }
+        self.levels.push(level);
+        self.text.clear();
+        if level == Level::File {
+            let name = attribute(start, "name")?.ok_or("the file has no name; write <file name=\"…\">")?;
+            self.file = Some(FileElement { name, ..FileElement::default() });
+        }
+        let Some(file) = &mut self.file else { return Ok(()) };
+        match level {
+            Level::Url => file.priority = priority(start)?,
+            Level::Pieces if !file.has_pieces => {
+                let length = attribute(start, "length")?.ok_or("the pieces have no length")?;
+                file.piece_bytes =
+                    Some(numbers::whole(length.trim(), "length of pieces")?).filter(|&bytes| bytes > 0);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, place: &Place<'_>) -> Result<(), String> {
+        let level = self.levels.pop();
+        let text = std::mem::take(&mut self.text);
+        let Some(file) = &mut self.file else { return Ok(()) };
+        match level {
+            Some(Level::Size) => file.bytes = Some(numbers::whole(text.trim(), "size")?),
+            Some(Level::Hash) if !file.has_pieces => file.n_pieces += 1,
+            Some(Level::Pieces) => file.has_pieces = true,
+            Some(Level::Url) => match server(text.trim()) {
+                Some((server, host)) => file.mirrors.push((file.priority, server, host)),
+                None => self.into.remarks.note(Kind::UnusableUrl, place, text.trim()),
+            },
+            Some(Level::File) => {
+                let file = std::mem::take(file);
+                self.file = None;
+                return self.add_file(place, file);
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn add_text(&mut self, text: &str) -> Result<(), String> {
+        if !matches!(self.levels.last(), Some(Level::Size | Level::Url)) {
+            return Ok(());
+        }
+        self.text.push_str(text);
+        if self.text.len() > MOST_TEXT_BYTES {
+            return Err("a size or a URL is longer than 64 KiB; is something not closed?".to_owned());
+        }
+        Ok(())
+    }
+
+    fn add_file(&mut self, place: &Place<'_>, mut file: FileElement) -> Result<(), String> {
+        let Some(bytes) = file.bytes else {
+            self.into.remarks.note(Kind::NoSize, place, file.name);
+            return Ok(());
+        };
+        if file.mirrors.is_empty() {
+            self.into.remarks.note(Kind::NoMirror, place, file.name);
+            return Ok(());
+        }
+        file.mirrors.sort_by_key(|(priority, ..)| *priority);
+        let replicas: Vec<&str> = file.mirrors.iter().map(|(_, server, _)| &**server).collect();
+        let chunk = Chunk { name: &file.name, bytes, replicas: &replicas, client: None };
+        if let Some(piece_bytes) = file.piece_bytes.filter(|_| self.by_piece && bytes > 0) {
+            let (n, expected) = (file.n_pieces, bytes.div_ceil(piece_bytes));
+            if n != expected {
+                return Err(format!(
+                    "the file has {expected} pieces, and hashes of {n}; get a Metalink that is right"
+                ));
+            }
+            self.into.add_in_pieces(&chunk, piece_bytes)?;
+        } else {
+            if self.by_piece && file.piece_bytes.is_none() {
+                self.into.remarks.note(Kind::NoPieces, place, &*file.name);
+            }
+            self.into.add(&chunk)?;
+        }
+        file.mirrors.iter().try_for_each(|(_, server, host)| self.into.set_host(server, host))
+    }
+}
+
+/// What an element means, by where it is.
+fn level(name: &str, parent: Option<Level>) -> Level {
+    match (name, parent) {
+        ("metalink", None) => Level::Metalink,
+        ("files", Some(Level::Metalink)) => Level::Files,
+        ("file", Some(Level::Metalink | Level::Files)) => Level::File,
+        ("size", Some(Level::File)) => Level::Size,
+        ("resources", Some(Level::File)) => Level::Resources,
+        ("url", Some(Level::File | Level::Resources)) => Level::Url,
+        ("verification", Some(Level::File)) => Level::Verification,
+        ("pieces", Some(Level::File | Level::Verification)) => Level::Pieces,
+        ("hash", Some(Level::Pieces)) => Level::Hash,
+        _ => Level::Other,
+    }
+}
+
+fn attribute(start: &BytesStart<'_>, name: &str) -> Result<Option<String>, String> {
+    let attribute = start.try_get_attribute(name).map_err(|e| e.to_string())?;
+    let value = attribute.map(|attribute| attribute.normalized_value(XmlVersion::Implicit1_0));
+    Ok(value.transpose().map_err(|e| e.to_string())?.map(std::borrow::Cow::into_owned))
+}
+
+/// The priority of a URL, the best first. Version 3 has a preference instead, the best last.
+fn priority(start: &BytesStart<'_>) -> Result<u64, String> {
+    let number = |name: &str| -> Result<Option<u64>, String> {
+        Ok(attribute(start, name)?.and_then(|text| text.trim().parse().ok()))
+    };
+    let by_preference = |preference| LAST_PRIORITY.saturating_sub(preference);
+    Ok(number("priority")?.or(number("preference")?.map(by_preference)).unwrap_or(LAST_PRIORITY))
+}
+
+/// The server of a URL, `scheme://host[:port]`, and its host; `None` if the URL names none.
+fn server(url: &str) -> Option<(String, String)> {
+    const USUAL_PORTS: [(&str, &str); 3] = [("http", ":80"), ("https", ":443"), ("ftp", ":21")];
+    let (scheme, rest) = url.split_once("://")?;
+    let scheme = scheme.to_ascii_lowercase();
+    let authority = rest.split(['/', '?', '#', '\\']).next()?;
+    // Who logs in there is nobody's business here.
+    let authority = authority.rsplit('@').next()?.to_ascii_lowercase();
+    let usual = USUAL_PORTS.iter().find(|(known, _)| *known == scheme).map_or("", |(_, port)| port);
+    let authority = authority.strip_suffix(usual).unwrap_or(&authority);
+    let host = match authority.rsplit_once(':') {
+        Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+        _ => authority,
+    };
+    let is_scheme =
+        !scheme.is_empty() && scheme.bytes().all(|b| b.is_ascii_alphanumeric() || b"+-.".contains(&b));
+    let is_host = !host.is_empty() && !host.contains(|c: char| c.is_control() || c.is_whitespace());
+    let server = format!("{scheme}://{authority}");
+    (is_scheme && is_host && check_server(&server).is_ok()).then(|| (server, host.to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_of_urls() {
+        for (url, expected) in [
+            ("http://a.org/x", Some(("http://a.org", "a.org"))),
+            ("HTTPS://me:secret@A.org:443/x?y#z", Some(("https://a.org", "a.org"))),
+            ("ftp://a.org:2121", Some(("ftp://a.org:2121", "a.org"))),
+            ("http://[::1]:8080/x", Some(("http://[::1]:8080", "[::1]"))),
+            ("http://[::1]/x", Some(("http://[::1]", "[::1]"))),
+            ("magnet:?xt=urn:btih:1", None),
+            ("file:///x", None),
+            ("://a", None),
+            ("http://a b/x", None),
+            ("http://a|b/x", None),
+            ("http://:80/", None),
+            ("", None),
+        ] {
+            let found = server(url);
+            assert_eq!(found.as_ref().map(|(server, host)| (&**server, &**host)), expected, "{url}");
+        }
+    }
+}
