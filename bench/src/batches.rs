@@ -59,6 +59,19 @@ pub(crate) fn unequal(batch: &Batch) -> Result<Cluster> {
     Ok(Cluster::new(batch, servers, clients, None)?)
 }
 
+/// The batch's servers with speeds from 1 to 4, up to four slots, and backlogs of up to half of their mean load.
+pub(crate) fn with_slots(batch: &Batch) -> Result<Cluster> {
+    let mut draw = Seeded::new(1);
+    let most_backlog = batch.n_requests() as u32 / batch.n_servers() as u32 / 2 + 1;
+    let server = |_| {
+        let millionths = u64::from(1 + draw.below(4)) * Speed::ONE.millionths();
+        let speed = Speed::from_millionths(millionths).context("no such speed")?;
+        Ok(Server { speed, slots: 1 + draw.below(4), backlog: draw.below(most_backlog).into() })
+    };
+    let servers = (0..batch.n_servers()).map(server).collect::<Result<_>>()?;
+    Ok(Cluster::new(batch, servers, Cluster::equal(batch).clients().to_vec(), None)?)
+}
+
 /// "100k" for 100,000.
 pub(crate) fn count(n: u32) -> String {
     match n {

