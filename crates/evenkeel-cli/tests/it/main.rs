@@ -11,6 +11,7 @@ mod compare;
 mod documents;
 mod explain;
 mod interrupted;
+mod outputs;
 mod place;
 mod readers;
 mod reproduce;

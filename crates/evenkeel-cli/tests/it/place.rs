@@ -223,7 +223,7 @@ fn what_is_refused() {
         (&["writes.csv", "--servers", "twice.csv"], "twice.csv:3: "),
         (&["writes.csv", "--servers", "bars.csv"], "rename it"),
         (&["short.csv", "--servers", "servers.csv"], "short.csv:1: column `bytes` is missing"),
-        (&["word.csv", "--servers", "servers.csv"], "word.csv:3: the number of bytes `six` is not a number"),
+        (&["word.csv", "--servers", "servers.csv"], "word.csv:3: the number of bytes `six` is not a size"),
         (&["nameless.csv", "--servers", "servers.csv"], "nameless.csv:2: "),
         (&["beyond.csv", "--servers", "servers.csv"], "beyond.csv:2: the write ends beyond 64 bits"),
         (&["too_much.csv", "--servers", "servers.csv"], "too_much.csv:3: all bytes so far"),
