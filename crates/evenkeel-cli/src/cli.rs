@@ -225,13 +225,17 @@ const MOST_BIDS: i64 = 1 << 20;
 #[command(after_help = "\
 Examples:
   evenkeel plan batch.csv --out plan.csv
+  evenkeel plan batch.csv --out plan.csv --steps steps.csv
   evenkeel plan batch.json --block 1MiB --json > summary.json
   zcat batch.csv.gz | evenkeel plan - --no-order --out -
 
 The plan has one row a transfer: request,client,server,start,blocks. A request is its row in the batch, from 0; if \
 it is split between replicas, or interrupted and resumed, it has several rows. The summary tells the length, the \
 lower bound that no plan beats, and what forces it. With --out - the plan goes to standard output and the summary \
-to standard error.")]
+to standard error.
+
+The steps are the same plan, ready to be carried out: start,end,client,server,request,chunk,offset,bytes, sorted by start. \
+Times are seconds if the servers file has rates. The byte ranges of a request do not overlap and cover it exactly.")]
 pub struct PlanArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -242,6 +246,9 @@ pub struct PlanArgs {
     /// Where to write the plan; `-` is standard output
     #[arg(long, value_name = "PLAN.csv")]
     pub out: Option<PathBuf>,
+    /// Where to write the plan by time, with the byte range of every transfer; `-` is standard output
+    #[arg(long, value_name = "STEPS.csv", conflicts_with = "no_order")]
+    pub steps: Option<PathBuf>,
     /// Print the summary as one JSON object
     #[arg(long)]
     pub json: bool,

@@ -17,6 +17,7 @@ mod readers;
 mod reproduce;
 mod round_trip;
 mod simulate;
+mod steps;
 mod unequal;
 mod units;
 

@@ -10,6 +10,7 @@ mod columns;
 mod names;
 mod number;
 mod plan;
+mod steps;
 
 pub use batch::{Batch, BatchBuilder, ExtraCopy, MAX_REPLICAS, MAX_REQUESTS, ModelError, Replicas};
 pub use cluster::{Client, Cluster, MAX_SLOTS, Server, Speed};
@@ -18,6 +19,7 @@ pub use names::{NameTable, shown};
 pub(crate) use number::gcd;
 pub use number::{Fixed, Ratio};
 pub use plan::{Choice, Grant, Part, Schedule, Transfer};
+pub use steps::{Step, steps};
 
 /// Index of a client in its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
