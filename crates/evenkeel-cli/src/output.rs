@@ -173,7 +173,7 @@ struct FileId {
 #[cfg(unix)]
 impl FileId {
     fn of(path: &Path) -> Option<Self> {
-        fs::metadata(path).ok().map(|metadata| metadata.into())
+        fs::metadata(path).ok().map(Self::from)
     }
 }
 

@@ -5,7 +5,7 @@ use evenkeel::workload::{Clients, Law, Sizes, UnequalServers, Workload};
 
 use super::Outcome;
 use crate::cli::{BatchFormat, GenerateArgs, LawName};
-use crate::formats;
+use crate::formats::{self, Nodes};
 use crate::output::targets;
 
 pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
@@ -56,7 +56,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
         })?;
     }
     if let Some(out) = servers_out {
-        out.write(|file| formats::write_servers(&batch, &servers, file))?;
+        out.write(|file| formats::write_servers(&Nodes::new(batch.servers().clone(), servers), 1, file))?;
     }
     Ok(Outcome::Done)
 }

@@ -8,6 +8,7 @@ use evenkeel::draw::Ties;
 use evenkeel::model::{self, Cluster, Ratio, Transfer};
 use evenkeel::policy::Ask;
 
+use super::explain::advice::slots_hint;
 use super::{Chosen, Outcome, Task, in_words, verified, warn_of_hosts};
 use crate::cli::PlanArgs;
 use crate::formats::{self, Bottleneck, Figure, Input, Seconds, Summary};
@@ -92,13 +93,14 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     let text = if args.json {
         serde_json::to_string(&summary)? + "\n"
     } else {
-        for_people(&summary, cluster, &units)
+        let hint = slots_hint(&input, &bound, &units);
+        for_people(&summary, cluster, &units, hint)
     };
     tell(&text, &outputs.map(|(_, path)| path))?;
     Ok(Outcome::Done)
 }
 
-fn for_people(summary: &Summary, cluster: &Cluster, units: &Units) -> String {
+fn for_people(summary: &Summary, cluster: &Cluster, units: &Units, hint: Option<String>) -> String {
     let subject = if summary.length.is_some() { Subject::Length } else { Subject::MaxLoad };
     let (what, value) = match subject {
         Subject::Length => ("length", units.time(summary.length.unwrap_or_default())),
@@ -134,5 +136,6 @@ fn for_people(summary: &Summary, cluster: &Cluster, units: &Units) -> String {
     rows.push(("lower bound", units.exact(summary.lower_bound)));
     rows.push(("because", in_words(&summary.bottleneck, summary.servers, units)));
     rows.push(("optimal", verdict));
+    rows.extend(hint.map(|hint| ("hint", hint)));
     pairs(&rows)
 }

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::case_sensitive_file_extension_comparisons)]
 
+mod apply;
 mod assign;
 mod bad_input;
 mod browser;

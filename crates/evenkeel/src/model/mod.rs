@@ -12,7 +12,7 @@ mod number;
 mod plan;
 mod steps;
 
-pub use batch::{Batch, BatchBuilder, ExtraCopy, MAX_REPLICAS, MAX_REQUESTS, ModelError, Replicas};
+pub use batch::{Batch, BatchBuilder, ExtraCopy, MAX_REPLICAS, MAX_REQUESTS, ModelError, Move, Replicas};
 pub use cluster::{Client, Cluster, MAX_SLOTS, Server, Speed};
 pub use columns::Details;
 pub use names::{NameTable, shown};
