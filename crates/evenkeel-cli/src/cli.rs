@@ -136,12 +136,13 @@ fn size(text: &str) -> Result<u64, String> {
     formats::size(text, "size")
 }
 
-/// What the choice of replicas is to be best at.
+/// What the choice of replicas minimizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Objective {
-    /// The shortest schedule (without an order: the least maximum load)
+    /// The length of the schedule; with --no-order the largest server load
     Max,
-    /// The least maximum and the least mean response time at once
+    /// The mean time at which a block is done, if each server serves one after the other; the largest load is then the
+    /// least as well
     Mean,
 }
 
@@ -188,10 +189,10 @@ pub struct PolicyArgs {
     /// Only choose replicas, do not order the transfers
     #[arg(long, conflicts_with = "order")]
     pub no_order: bool,
-    /// Never split a request between servers; then the best choice is a heuristic, whose gap is told
+    /// Never split a request between servers. Server loads exceed the optimum by at most the largest request
     #[arg(long)]
     pub whole: bool,
-    /// What the choice is to be best at
+    /// What the optimal choice minimizes
     #[arg(long, value_enum, default_value_t = Objective::Max)]
     pub objective: Objective,
     #[command(flatten)]

@@ -13,6 +13,7 @@ mod documents;
 mod explain;
 mod interrupted;
 mod outputs;
+mod pages;
 mod place;
 mod readers;
 mod reproduce;
