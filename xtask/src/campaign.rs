@@ -3,7 +3,7 @@
 use crate::run::{Result, require_cargo_tool, require_program, run_with};
 
 /// A target for each reader, and one that plans whatever can be read.
-const TARGETS: [(&str, &str); 16] = [
+const TARGETS: [(&str, &str); 17] = [
     ("batch_csv", "client,bytes,replicas\nc0,1,s0|s1\n"),
     (
         "batch_json",
@@ -13,6 +13,7 @@ const TARGETS: [(&str, &str); 16] = [
     ("clients", "client,slots,host\nc0,1,h\n"),
     ("plan", "request,client,server,start,blocks\n0,c0,s0,0,1\n1,c1,s1,0,3\n2,c0,s0,0,0\n"),
     ("summary", SUMMARY),
+    ("advice", ADVICE),
     ("assign_csv", "task,bytes,replicas\nt0,4,s0|s1\nt0,2,s1\nt1,3,s0\n\n=\nprocess,server\np0,s0\np1,\n"),
     ("writes_csv", "object,offset,bytes\n17,0,4096\nlog,8,0\n17,4096,1\n"),
     ("queue_csv", "app,server,read,shuffle\na0,s0,1,0.5\na1,s0,2,0\na0,s1,0,3\n"),
@@ -32,6 +33,12 @@ const SUMMARY: &str = r#"{"format":1,"policy":"optimal","order":"colour","seed":
 "servers":1,"length":1,"max_load":1,"lower_bound":1,"optimal":true,
 "bottleneck":{"kind":"servers","servers":["s"],"requests":1,"blocks":1},
 "batch_fingerprint":"0","plan_fingerprint":"0","seconds":{"read":0.0,"select":0.0,"order":0.0,"write":0.0}}"#;
+
+const ADVICE: &str = r#"{"format":1,"subject":"length","block":1,"batch_fingerprint":"0","lower_bound":3,"advice":[
+{"name":"copies-1","lower_bound":2,"copies":[{"request":1,"from":"s1","to":"s0","blocks":1}]},
+{"name":"faster-server","lower_bound":2,"servers":[{"server":"s1","speed":2}]},
+{"name":"slot","lower_bound":2,"clients":[{"client":"c1","slots":2}]},
+{"name":"client","lower_bound":2,"new_client":"c1-2","moves":[{"request":1,"to":"c1-2","blocks":1}]}]}"#;
 
 /// Runs each target on so many inputs. Without sanitizers, so that a stable toolchain will do.
 pub(crate) fn fuzz(runs: &str) -> Result<()> {

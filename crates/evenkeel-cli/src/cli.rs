@@ -58,8 +58,10 @@ pub enum Command {
     Check(CheckArgs),
     /// How good is a plan, a policy, or what most do today: its length divided by what is provably possible
     Score(ScoreArgs),
-    /// What limits a batch, and what would help: copies, a faster server
+    /// What limits a batch, and what would help: copies, a faster server, more slots or clients
     Explain(ExplainArgs),
+    /// Make the batch that an advice of explain asks for
+    Apply(ApplyArgs),
     /// All policies on one batch, side by side
     Compare(CompareArgs),
     /// Give tasks to processes that have the data on their hosts
@@ -144,12 +146,13 @@ fn size(text: &str) -> Result<u64, String> {
     formats::size(text, "size")
 }
 
-/// What the choice of replicas is to be best at.
+/// What the choice of replicas minimizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Objective {
-    /// The shortest schedule (without an order: the least maximum load)
+    /// The length of the schedule; with --no-order the largest server load
     Max,
-    /// The least maximum and the least mean response time at once
+    /// The mean time at which a block is done, if each server serves one after the other; the largest load is then the
+    /// least as well
     Mean,
 }
 
@@ -196,10 +199,10 @@ pub struct PolicyArgs {
     /// Only choose replicas, do not order the transfers
     #[arg(long, conflicts_with = "order")]
     pub no_order: bool,
-    /// Never split a request between servers; then the best choice is a heuristic, whose gap is told
+    /// Never split a request between servers. Server loads exceed the optimum by at most the largest request
     #[arg(long)]
     pub whole: bool,
-    /// What the choice is to be best at
+    /// What the optimal choice minimizes
     #[arg(long, value_enum, default_value_t = Objective::Max)]
     pub objective: Objective,
     #[command(flatten)]
@@ -235,13 +238,17 @@ const MOST_BIDS: i64 = 1 << 20;
 #[command(after_help = "\
 Examples:
   evenkeel plan batch.csv --out plan.csv
+  evenkeel plan batch.csv --out plan.csv --steps steps.csv
   evenkeel plan batch.json --block 1MiB --json > summary.json
   zcat batch.csv.gz | evenkeel plan - --no-order --out -
 
 The plan has one row a transfer: request,client,server,start,blocks. A request is its row in the batch, from 0; if \
 it is split between replicas, or interrupted and resumed, it has several rows. The summary tells the length, the \
 lower bound that no plan beats, and what forces it. With --out - the plan goes to standard output and the summary \
-to standard error.")]
+to standard error.
+
+The steps are the same plan, ready to be carried out: start,end,client,server,request,chunk,offset,bytes, sorted by start. \
+Times are seconds if the servers file has rates. The byte ranges of a request do not overlap and cover it exactly.")]
 pub struct PlanArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -252,6 +259,9 @@ pub struct PlanArgs {
     /// Where to write the plan; `-` is standard output
     #[arg(long, value_name = "PLAN.csv")]
     pub out: Option<PathBuf>,
+    /// Where to write the plan by time, with the byte range of every transfer; `-` is standard output
+    #[arg(long, value_name = "STEPS.csv", conflicts_with = "no_order")]
+    pub steps: Option<PathBuf>,
     /// Print the summary as one JSON object
     #[arg(long)]
     pub json: bool,
@@ -320,10 +330,13 @@ Examples:
   evenkeel explain batch.csv
   evenkeel explain batch.csv --servers servers.csv --out copies.csv
   evenkeel explain batch.csv --no-order --json
+  evenkeel explain batch.csv --advice advice.json
 
 Told are: the servers, the client or the limit that force the bound; the fewest blocks that need one more copy, and \
-where, for a bound that is 1, 5 and 10 % lower; how far one more copy of everything would go; and the one server \
-that would help most if it were twice as fast. Follow the advice, plan again, and the bound is as promised.")]
+where, for a bound that is 1, 5 and 10 % lower; the copies that matter, beyond which not even one more copy of everything \
+would help; and the one server that would help most if it were twice as fast. Where a client is the bottleneck: what more \
+slots, one more client or other clients would bring. All bounds are computed, none is estimated: follow the advice (evenkeel \
+apply does), plan again, and the bound is as promised.")]
 pub struct ExplainArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -334,7 +347,47 @@ pub struct ExplainArgs {
     /// Where to write the copies for 1, 5 and 10 %, as CSV: percent,request,client,from,to,blocks; `-` is standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Where to write all advice for `evenkeel apply`, as JSON; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub advice: Option<PathBuf>,
     /// Print everything as one JSON object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `apply`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel explain batch.csv --advice advice.json
+  evenkeel apply advice.json batch.csv --take slots --clients-out clients.csv
+  evenkeel plan batch.csv --clients clients.csv
+
+Give the batch, servers and clients that explain had, and the same --block. What the advice changes has to be written: copies \
+and moved work to --out, a faster server to --servers-out, slots and new clients to --clients-out. The bound of the result is \
+computed, and nothing is written if it is not as promised.")]
+pub struct ApplyArgs {
+    /// What `explain --advice` wrote; `-` is standard input
+    pub advice: PathBuf,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub input: BatchArgs,
+    /// Which advice: copies-1, copies-5, copies-10, copies-all, faster-server, slot, slot-each, slots, client, spread
+    #[arg(long, value_name = "NAME")]
+    pub take: Option<String>,
+    /// Where to write the batch; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Where to write the servers file; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub servers_out: Option<PathBuf>,
+    /// Where to write the clients file; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub clients_out: Option<PathBuf>,
+    /// The format of the batch
+    #[arg(long, value_enum, default_value_t = BatchFormat::Csv)]
+    pub format: BatchFormat,
+    /// Print the result as one JSON object
     #[arg(long)]
     pub json: bool,
 }

@@ -1,6 +1,12 @@
 //! Self-contained HTML pages: one file, no script, no network; light and dark, wide and narrow.
 
+mod bars;
+mod labels;
+
 use std::fmt::Write as _;
+
+pub(crate) use bars::{Bar, bars};
+use labels::{shortened, text_width};
 
 /// Text as it can stand in HTML.
 pub(crate) fn escaped(text: &str) -> String {
@@ -41,7 +47,8 @@ th:first-child, td:first-child { text-align: left; position: sticky; left: 0; ba
 tr:last-child td { border-bottom: 0; } thead th { color: var(--soft); font-weight: 600; }
 tr.best td { color: var(--best); font-weight: 600; }
 svg { display: block; width: 100%; height: auto; } svg text { fill: var(--ink); font: 13px system-ui, sans-serif; }
-svg .soft { fill: var(--soft); } svg .bar { fill: var(--bar); } svg .best { fill: var(--best); }
+svg .soft { fill: var(--soft); } svg .value { fill: var(--soft); stroke: var(--card); stroke-width: 5px; paint-order: stroke; }
+svg .bar { fill: var(--bar); } svg .best { fill: var(--best); }
 svg .mark { stroke: var(--mark); stroke-width: 2; stroke-dasharray: 5 4; } svg .marked { fill: var(--mark); }
 .grid { display: grid; grid-template-columns: repeat(auto-fill, minmax(12rem, 1fr)); gap: .8rem; }
 .card { border: 1px solid var(--line); border-radius: 8px; background: var(--card); padding: .6rem .8rem; }
@@ -73,70 +80,6 @@ pub(crate) fn table(header: &[&str], rows: &[(bool, Vec<String>)]) -> String {
     }
     text.push_str("</tbody>\n</table></div>\n");
     text
-}
-
-/// A bar of a chart.
-pub(crate) struct Bar<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) value: f64,
-    /// How far it may be off, drawn across its end.
-    pub(crate) margin: Option<f64>,
-    /// What stands behind it.
-    pub(crate) label: String,
-    /// Drawn as the best.
-    pub(crate) is_best: bool,
-}
-
-/// Horizontal bars, with a dashed line at `mark`.
-pub(crate) fn bars(bars: &[Bar<'_>], mark: Option<(f64, &str)>, caption: &str) -> String {
-    const WIDTH: f64 = 900.0;
-    const LEFT: f64 = 130.0;
-    const ROW: f64 = 26.0;
-    const TOP: f64 = 26.0;
-    // Room for the longest label, at about so much a character.
-    let right = 24.0 + 7.5 * bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0) as f64;
-    let reach = |bar: &Bar<'_>| bar.value + bar.margin.unwrap_or(0.0);
-    let full = bars.iter().map(reach).fold(mark.map_or(0.0, |(mark, _)| mark), f64::max);
-    let scale = if full > 0.0 { (WIDTH - LEFT - right).max(200.0) / full } else { 0.0 };
-    let height = TOP + ROW * bars.len() as f64 + 6.0;
-    let mut svg = String::new();
-    for (k, bar) in bars.iter().enumerate() {
-        let (y, length) = (TOP + ROW * k as f64, (bar.value * scale).max(1.0));
-        let class = if bar.is_best { "best" } else { "bar" };
-        let _ = writeln!(
-            svg,
-            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text><rect class=\"{class}\" x=\"{LEFT}\" y=\"{}\" width=\"{length:.1}\" \
-             height=\"{}\" rx=\"2\"/><text class=\"soft\" x=\"{:.1}\" y=\"{}\">{}</text>",
-            LEFT - 8.0,
-            y + 17.0,
-            escaped(bar.name),
-            y + 4.0,
-            ROW - 8.0,
-            LEFT + (reach(bar) * scale).max(1.0) + 8.0,
-            y + 17.0,
-            escaped(&bar.label),
-        );
-        if let Some(margin) = bar.margin.filter(|margin| margin * scale > 0.5) {
-            let (from, to) = (LEFT + (bar.value - margin).max(0.0) * scale, LEFT + reach(bar) * scale);
-            let (middle, top, bottom) = (y + ROW / 2.0, y + ROW / 2.0 - 4.0, y + ROW / 2.0 + 4.0);
-            let _ = writeln!(
-                svg,
-                "<path class=\"whisker\" d=\"M{from:.1},{middle}H{to:.1}M{from:.1},{top}V{bottom}M{to:.1},{top}V{bottom}\"/>"
-            );
-        }
-    }
-    if let Some((mark, label)) = mark {
-        let x = LEFT + mark * scale;
-        let _ = writeln!(
-            svg,
-            "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{}\" y2=\"{}\"/><text class=\"marked\" x=\"{x:.1}\" \
-             y=\"14\" text-anchor=\"middle\">{}</text>",
-            TOP - 6.0,
-            height - 2.0,
-            escaped(label)
-        );
-    }
-    figure(WIDTH, height, &svg, caption)
 }
 
 /// A small chart among others of the same scale.
@@ -234,6 +177,7 @@ pub(crate) fn lines(lines: &[Line], ticks: &[(f64, String)], axis: Axis, caption
     const HEIGHT: f64 = 320.0;
     const LEFT: f64 = 76.0;
     const BOTTOM: f64 = 28.0;
+    const MOST_TICK_CHARS: usize = 32;
     let values = || {
         lines.iter().flat_map(|line| &line.points).map(|point| point.1).filter(|y| !axis.is_log || *y > 0.0)
     };
@@ -264,15 +208,27 @@ pub(crate) fn lines(lines: &[Line], ticks: &[(f64, String)], axis: Axis, caption
             (axis.label)(tick)
         );
     }
+    let mut last_label_end = f64::NEG_INFINITY;
     for (tick, label) in ticks {
         let at = x(*tick);
         let _ = writeln!(
             svg,
-            "<line class=\"grid-line\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"10\" y2=\"{}\"/><text class=\"soft\" x=\"{at:.1}\" \
-             y=\"{}\" text-anchor=\"middle\">{}</text>",
-            HEIGHT - BOTTOM,
+            "<line class=\"grid-line\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"10\" y2=\"{}\"/>",
+            HEIGHT - BOTTOM
+        );
+        let label = shortened(label, MOST_TICK_CHARS);
+        let half = text_width(&label) / 2.0;
+        let middle = at.clamp(half, (WIDTH - half).max(half));
+        // A label for which there is no room is left out; its line stays.
+        if middle - half < last_label_end + 8.0 {
+            continue;
+        }
+        last_label_end = middle + half;
+        let _ = writeln!(
+            svg,
+            "<text class=\"soft\" x=\"{middle:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             HEIGHT - 8.0,
-            escaped(label)
+            escaped(&label)
         );
     }
     let mut key = String::from("<div class=\"key\">");

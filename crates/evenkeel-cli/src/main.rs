@@ -3,13 +3,20 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use anyhow::Context;
 use clap::Parser;
 use evenkeel_cli::cli::Cli;
 use evenkeel_cli::commands::{self, Outcome};
 use evenkeel_cli::output::printable;
 
 fn main() -> ExitCode {
-    match commands::run(Cli::parse()) {
+    let result = match Cli::try_parse() {
+        Ok(cli) => commands::run(cli),
+        // Help and version are output like any other: an error if they cannot be written.
+        Err(asked) if !asked.use_stderr() => show(&asked),
+        Err(wrong_usage) => wrong_usage.exit(),
+    };
+    match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Failed) => ExitCode::from(1),
         // As shells have it of what ends by Ctrl-C.
@@ -23,6 +30,12 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Prints the help or the version that was asked for.
+fn show(asked: &clap::Error) -> anyhow::Result<Outcome> {
+    asked.print().and_then(|()| std::io::stdout().flush()).context("cannot write to standard output")?;
+    Ok(Outcome::Done)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -56,7 +56,35 @@ pub(crate) enum Target {
     File(PathBuf),
 }
 
+/// Where a command will write each of its outputs, given with the names of their options. Refuses two in the same place.
+pub(crate) fn targets<const N: usize>(
+    outputs: [(&str, Option<&Path>); N],
+    inputs: &[&Path],
+) -> Result<[Option<Target>; N]> {
+    let mut targets = [const { None }; N];
+    for (k, (option, path)) in outputs.iter().enumerate() {
+        let Some(path) = path else { continue };
+        let target = Target::new(path, inputs)?;
+        if let Some(other) = targets[..k].iter().position(|other| target.is_same(other.as_ref())) {
+            bail!(
+                "{} and {option} would write to the same place; name another for one of them",
+                outputs[other].0
+            );
+        }
+        targets[k] = Some(target);
+    }
+    Ok(targets)
+}
+
 impl Target {
+    fn is_same(&self, other: Option<&Self>) -> bool {
+        match (self, other) {
+            (Self::Stdout, Some(Self::Stdout)) => true,
+            (Self::File(a), Some(Self::File(b))) => a == b,
+            _ => false,
+        }
+    }
+
     /// Finds out, before any work is done, whether `path` can be written; `-` is standard output.
     ///
     /// Refuses to replace one of the `inputs`.
@@ -71,19 +99,20 @@ impl Target {
         if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
             return Ok(Self::Device(path.to_owned(), OpenOptions::new().write(true).open(path)?));
         }
+        if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+            bail!("it is a folder; name a file");
+        }
         let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
         let path = match fs::canonicalize(path) {
             // Behind a link, the file itself is replaced, not the link.
             Ok(path) => path,
             Err(_) if is_link => bail!("it is a link to nothing"),
-            Err(_) => path.to_owned(),
+            Err(_) => absolute(path),
         };
-        if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-            bail!("it is a folder; name a file");
-        }
-        if inputs.iter().any(|input| fs::canonicalize(input).is_ok_and(|input| input == path)) {
+        if inputs.iter().any(|input| is_read_from(input, &path)) {
             bail!("it is an input of this command; name another file");
         }
+        check_replaceable(&path)?;
         // Made and removed at once, to see whether it can be.
         temporary_for(&path)?;
         Ok(Self::File(path))
@@ -114,6 +143,67 @@ impl Target {
     }
 }
 
+/// Refuses a file that may not be written: a rename would replace it all the same.
+fn check_replaceable(path: &Path) -> Result<()> {
+    // Root may write to anything, but a file without any write permission is meant to stay.
+    match fs::metadata(path) {
+        Ok(metadata) if metadata.permissions().readonly() => {
+            bail!("it is read-only; name another file, or make it writable")
+        }
+        Ok(_) => OpenOptions::new().write(true).open(path).map(drop).map_err(Into::into),
+        Err(_) => Ok(()),
+    }
+}
+
+/// Whether the input `input`, which may be standard input, comes from the file `path`.
+fn is_read_from(input: &Path, path: &Path) -> bool {
+    let input_id = if input == Path::new("-") { stdin_id() } else { FileId::of(input) };
+    input_id.is_some() && input_id == FileId::of(path)
+}
+
+/// What two names of one file have in common.
+#[derive(PartialEq, Eq)]
+struct FileId {
+    #[cfg(unix)]
+    device_and_inode: (u64, u64),
+    #[cfg(not(unix))]
+    path: PathBuf,
+}
+
+#[cfg(unix)]
+impl FileId {
+    fn of(path: &Path) -> Option<Self> {
+        fs::metadata(path).ok().map(Self::from)
+    }
+}
+
+#[cfg(unix)]
+impl From<fs::Metadata> for FileId {
+    fn from(metadata: fs::Metadata) -> Self {
+        use std::os::unix::fs::MetadataExt;
+        Self { device_and_inode: (metadata.dev(), metadata.ino()) }
+    }
+}
+
+#[cfg(unix)]
+fn stdin_id() -> Option<FileId> {
+    use std::os::fd::AsFd;
+    let stdin = io::stdin().as_fd().try_clone_to_owned().ok()?;
+    File::from(stdin).metadata().ok().map(FileId::from)
+}
+
+#[cfg(not(unix))]
+impl FileId {
+    fn of(path: &Path) -> Option<Self> {
+        fs::canonicalize(path).ok().map(|path| Self { path })
+    }
+}
+
+#[cfg(not(unix))]
+fn stdin_id() -> Option<FileId> {
+    None
+}
+
 fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut temporary = BufWriter::with_capacity(BUFFER, temporary_for(path)?);
     write(&mut temporary)?;
@@ -138,6 +228,14 @@ fn permissions_for(path: &Path) -> fs::Permissions {
     use std::os::unix::fs::PermissionsExt;
     let existing = fs::metadata(path).map(|metadata| metadata.permissions());
     existing.unwrap_or_else(|_| fs::Permissions::from_mode(0o666))
+}
+
+/// A file that is not there yet, by the real name of its folder.
+fn absolute(path: &Path) -> PathBuf {
+    match (fs::canonicalize(folder_of(path)), path.file_name()) {
+        (Ok(folder), Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    }
 }
 
 fn folder_of(path: &Path) -> &Path {

@@ -8,6 +8,9 @@
 //! The most promising server is tried; what then limits is one more proof; and so on until no server is more promising
 //! than the best that was tried.
 
+mod change;
+mod clients;
+
 use std::cmp::Reverse;
 
 use crate::bound::{Bound, Proof, beside_servers};
@@ -15,6 +18,9 @@ use crate::graph::level::{Aim, level};
 use crate::graph::pace::{Level, Paces, time};
 use crate::model::{Batch, ClientId, Cluster, ExtraCopy, ModelError, Part, Server, ServerId, Speed};
 use crate::select::{Goal, optimal};
+
+pub use change::Change;
+pub use clients::{ClientAdvice, Help, advise_clients, advise_slots};
 
 /// The bound is to fall by so many per cent.
 pub const PERCENTS: [u64; 3] = [1, 5, 10];
@@ -34,6 +40,8 @@ pub struct Explanation {
     pub faster: Option<SpeedAdvice>,
     /// How far one more copy of everything would relieve the servers, and how few of these copies matter.
     pub everything: CopyAdvice,
+    /// What else would help if a client limits.
+    pub clients: Vec<ClientAdvice>,
 }
 
 /// How far copies go.
@@ -84,7 +92,9 @@ pub fn explain(batch: &Batch, cluster: &Cluster, goal: Goal) -> Explanation {
         .collect();
     let everything = problem.advise_copies(floor);
     let faster = problem.advise_speed(&proof);
-    Explanation { bound: Bound { value: time(top), proof }, copies, faster, everything }
+    let bound = Bound { value: time(top), proof };
+    let clients = if goal == Goal::Length { advise_clients(batch, cluster, &bound) } else { Vec::new() };
+    Explanation { bound, copies, faster, everything, clients }
 }
 
 /// What copies do not change: what all servers together need, or a client (but where the cluster is not even, and a copy
@@ -178,7 +188,7 @@ impl Problem<'_> {
             let Some((server, _)) = promising.filter(|(_, promise)| **promise < most * (1.0 - 1e-12)) else {
                 break;
             };
-            let faster = twice_as_fast(self.cluster.server(server));
+            let faster = self.twice_as_fast(server);
             let speed = faster.speed;
             promises[server.index()] = f64::INFINITY;
             let Ok(cluster) = self.with(server, faster) else { continue };
@@ -190,6 +200,16 @@ impl Problem<'_> {
             }
         }
         best.map(|(_, advice)| advice)
+    }
+
+    /// The server at twice its speed or, if that is known, at twice its rate.
+    fn twice_as_fast(&self, id: ServerId) -> Server {
+        let server = self.cluster.server(id);
+        let of_rate =
+            |rate: u64| Speed::of_rate(rate.checked_mul(2)?, server.slots, self.batch.block_bytes()).ok();
+        let doubled = Speed::from_millionths(2 * server.speed.millionths()).unwrap_or(Speed::MAX);
+        let speed = self.cluster.rate(id).and_then(of_rate).unwrap_or(doubled);
+        Server { speed, ..server.clone() }
     }
 
     /// The cluster with another server in the place of one.
@@ -227,7 +247,7 @@ impl Problem<'_> {
                         _ if !is_inside[server.index()] => as_it_is,
                         Some((of, promise)) if of == node => promise,
                         _ => {
-                            let paces = shared.with_shared(server, &twice_as_fast(node));
+                            let paces = shared.with_shared(server, &self.twice_as_fast(server));
                             paces.level_for(servers, None, forced).to_f64()
                         }
                     };
@@ -270,11 +290,6 @@ impl Problem<'_> {
         }
         (work, savings)
     }
-}
-
-fn twice_as_fast(server: &Server) -> Server {
-    let speed = Speed::from_millionths(2 * server.speed.millionths()).unwrap_or(Speed::MAX);
-    Server { speed, ..server.clone() }
 }
 
 /// As few of the parts as make up so many blocks: the largest first, of the last only what is needed.

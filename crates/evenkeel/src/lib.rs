@@ -54,3 +54,8 @@ pub mod redirect;
 pub mod run;
 pub mod select;
 pub mod workload;
+
+/// The example in the README, so that it is compiled and run.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

@@ -450,7 +450,7 @@ pub static POLICIES: [Policy; 45] = [
         room: "queue",
         alias: None,
         source: "after paper 002",
-        summary: "earliest due date, from what one server knows; never later than sio would be with a barrier",
+        summary: "earliest due date, each server from its own requests; without a barrier no application ends later than under sio with one",
         kind: Kind::Queue(Discipline {
             has_threshold: false,
             order: |collective, _| edd::local_order(collective),

@@ -13,7 +13,7 @@ use super::{Outcome, unknown};
 use crate::cli::AssignArgs;
 use crate::formats::{self, InputError, Reading, Source, WorkInput};
 use crate::html::{self, Bar};
-use crate::output::{Target, tell};
+use crate::output::{targets, tell};
 use crate::text::{count, counted, pairs};
 
 /// More bars than this tell no more.
@@ -40,11 +40,8 @@ pub(super) fn run(args: &AssignArgs) -> Result<Outcome> {
     if inputs.iter().all(|path| *path == Path::new("-")) {
         bail!("-: standard input can only be read once; name a file for the tasks or the processes");
     }
-    if args.out.is_some() && args.out == args.html {
-        bail!("--out and --html would write to the same place; name another for one of them");
-    }
-    let target = |path: &Option<_>| path.as_deref().map(|path| Target::new(path, &inputs)).transpose();
-    let (out, page) = (target(&args.out)?, target(&args.html)?);
+    let outputs = [("--out", args.out.as_deref()), ("--html", args.html.as_deref())];
+    let [out, page] = targets(outputs, &inputs)?;
     let (tasks, processes) = (Source::open(&args.tasks)?, Source::open(&args.processes)?);
     let input = formats::read_work(
         (tasks.reader, &Reading::of(&tasks.name).ignoring(&args.columns)),

@@ -48,6 +48,8 @@ struct Comparison {
 struct Row {
     policy: &'static str,
     order: &'static str,
+    /// What it was asked for by: the name of its order, if that is what tells it from `optimal`.
+    name: &'static str,
     length: Figure,
     #[serde(skip_serializing_if = "Option::is_none")]
     length_seconds: Option<Figure>,
@@ -61,9 +63,6 @@ struct Row {
     messages: Option<u64>,
     compacted_length: Option<Figure>,
     seconds: f64,
-    /// What it was asked for by: the name of its order, if that is what tells it from `optimal`.
-    #[serde(skip)]
-    name: &'static str,
     /// When each server is done.
     #[serde(skip)]
     done: Vec<f64>,

@@ -5,8 +5,8 @@ use evenkeel::workload::{Clients, Law, Sizes, UnequalServers, Workload};
 
 use super::Outcome;
 use crate::cli::{BatchFormat, GenerateArgs, LawName};
-use crate::formats;
-use crate::output::Target;
+use crate::formats::{self, Nodes};
+use crate::output::targets;
 
 pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
     if args.ratio.is_some() && !matches!(args.law, LawName::Geometric | LawName::FirstHot) {
@@ -32,11 +32,8 @@ pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
         clients: if args.in_turn { Clients::InTurn } else { Clients::Drawn },
         seed: args.seed,
     };
-    let out = Target::new(&args.out, &[])?;
-    if args.servers_out.as_ref() == Some(&args.out) {
-        bail!("the batch and the servers cannot go to the same place; name another file with --servers-out");
-    }
-    let servers_out = args.servers_out.as_deref().map(|path| Target::new(path, &[])).transpose()?;
+    let outputs = [("--out", Some(args.out.as_path())), ("--servers-out", args.servers_out.as_deref())];
+    let [out, servers_out] = targets(outputs, &[])?;
     if servers_out.is_none() && [&args.speeds, &args.slots, &args.backlogs].into_iter().any(Option::is_some) {
         bail!("--speeds, --slots and --backlogs are for the servers file; name it with --servers-out");
     }
@@ -52,12 +49,14 @@ pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
     };
     let batch = workload.generate()?;
     let servers = unequal.draw(batch.n_servers())?;
-    out.write(|file| match args.format {
-        BatchFormat::Csv => formats::write_batch_csv(&batch, file),
-        BatchFormat::Json => formats::write_batch_json(&batch, file),
-    })?;
+    if let Some(out) = out {
+        out.write(|file| match args.format {
+            BatchFormat::Csv => formats::write_batch_csv(&batch, file),
+            BatchFormat::Json => formats::write_batch_json(&batch, file),
+        })?;
+    }
     if let Some(out) = servers_out {
-        out.write(|file| formats::write_servers(&batch, &servers, file))?;
+        out.write(|file| formats::write_servers(&Nodes::new(batch.servers().clone(), servers), 1, file))?;
     }
     Ok(Outcome::Done)
 }

@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+mod apply;
 mod assign;
 mod check;
 mod collective;
@@ -47,6 +48,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Check(args) => check::run(&args),
         Command::Score(args) => score::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Apply(args) => apply::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Assign(args) => assign::run(&args),
         Command::Collective(args) => collective::run(&args),
@@ -257,6 +259,14 @@ fn ratio(achieved: Ratio, bound: Ratio) -> f64 {
         return 1.0;
     }
     Ratio::from(achieved.0).over(bound.0.into()).max(1.0)
+}
+
+/// How many different ones there are.
+fn n_distinct(ids: impl Iterator<Item = u32>) -> u64 {
+    let mut ids: Vec<u32> = ids.collect();
+    ids.sort_unstable();
+    ids.dedup();
+    ids.len() as u64
 }
 
 /// The bottleneck in words.

@@ -16,7 +16,7 @@ use super::{Outcome, unknown};
 use crate::cli::{ColumnArgs, PlaceArgs, ProbingArgs};
 use crate::formats::{self, Figure, InputError, Nodes, Reading, Source, WritesInput};
 use crate::html::{self, Bar};
-use crate::output::{Target, tell};
+use crate::output::{targets, tell};
 use crate::text::{bar, count, counted, mean, table};
 
 /// Writes of a window, unless asked for otherwise: those of paper 004.
@@ -55,11 +55,8 @@ pub(super) fn run(args: &PlaceArgs) -> Result<Outcome> {
     if inputs.iter().all(|path| *path == Path::new("-")) {
         bail!("-: standard input can only be read once; name a file for the other");
     }
-    if args.out.is_some() && args.out == args.html {
-        bail!("--out and --html name the same place; give each its own");
-    }
-    let target = |path: Option<&Path>| path.map(|path| Target::new(path, &inputs)).transpose();
-    let (out, page) = (target(args.out.as_deref())?, target(args.html.as_deref())?);
+    let outputs = [("--out", args.out.as_deref()), ("--html", args.html.as_deref())];
+    let [out, page] = targets(outputs, &inputs)?;
     let nodes = read_servers(&args.servers, &args.columns)?;
     let source = Source::open(&args.writes)?;
     let input = formats::read_writes(

@@ -5,20 +5,21 @@ use std::time::Instant;
 use anyhow::Result;
 use evenkeel::check::Subject;
 use evenkeel::draw::Ties;
-use evenkeel::model::{Cluster, Ratio, Transfer};
+use evenkeel::model::{self, Cluster, Ratio, Transfer};
 use evenkeel::policy::Ask;
 
+use super::explain::advice::slots_hint;
 use super::{Chosen, Outcome, Task, in_words, verified, warn_of_hosts};
 use crate::cli::PlanArgs;
 use crate::formats::{self, Bottleneck, Figure, Input, Seconds, Summary};
-use crate::output::{Target, tell};
+use crate::output::{targets, tell};
 use crate::text::{count, pairs};
 use crate::units::Units;
 
 pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     let task = Task::new(&args.policy)?;
-    let inputs = args.input.paths();
-    let out = args.out.as_deref().map(|path| Target::new(path, &inputs)).transpose()?;
+    let outputs = [("--out", args.out.as_deref()), ("--steps", args.steps.as_deref())];
+    let [out, steps_out] = targets(outputs, &args.input.paths())?;
     let mut seconds = Seconds::default();
 
     let start = Instant::now();
@@ -44,6 +45,10 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     if let Some(out) = out {
         let rows = schedule.transfers.iter().copied();
         out.write(|file| formats::write_plan(batch, rows, file))?;
+    }
+    if let Some(out) = steps_out {
+        let steps = model::steps(batch, cluster, &schedule.transfers);
+        out.write(|file| formats::write_steps(batch, &steps, file))?;
     }
     seconds.write = start.elapsed().as_secs_f64();
 
@@ -88,13 +93,14 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     let text = if args.json {
         serde_json::to_string(&summary)? + "\n"
     } else {
-        for_people(&summary, cluster, &units)
+        let hint = slots_hint(&input, &bound, &units);
+        for_people(&summary, cluster, &units, hint)
     };
-    tell(&text, &[args.out.as_deref()])?;
+    tell(&text, &outputs.map(|(_, path)| path))?;
     Ok(Outcome::Done)
 }
 
-fn for_people(summary: &Summary, cluster: &Cluster, units: &Units) -> String {
+fn for_people(summary: &Summary, cluster: &Cluster, units: &Units, hint: Option<String>) -> String {
     let subject = if summary.length.is_some() { Subject::Length } else { Subject::MaxLoad };
     let (what, value) = match subject {
         Subject::Length => ("length", units.time(summary.length.unwrap_or_default())),
@@ -130,5 +136,6 @@ fn for_people(summary: &Summary, cluster: &Cluster, units: &Units) -> String {
     rows.push(("lower bound", units.exact(summary.lower_bound)));
     rows.push(("because", in_words(&summary.bottleneck, summary.servers, units)));
     rows.push(("optimal", verdict));
+    rows.extend(hint.map(|hint| ("hint", hint)));
     pairs(&rows)
 }

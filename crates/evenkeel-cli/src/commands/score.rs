@@ -11,6 +11,7 @@ use evenkeel::select::nearest;
 use serde::Serialize;
 
 use super::check::invalid_as_json;
+use super::explain::advice::slots_hint;
 use super::{Outcome, Task, in_words, ratio, remark_on_hosts, verified, warn_of_hosts};
 use crate::cli::ScoreArgs;
 use crate::formats::{self, Bottleneck, Figure, Input, Source};
@@ -165,12 +166,13 @@ fn of_one(
     }
     let score = ratio(achieved, bound.value);
     let what = if task.order_name().is_some() { "length" } else { "max load" };
-    let rows = [
+    let mut rows = vec![
         ("score", format!("{score:.4}")),
         (what, units.time(achieved)),
         ("lower bound", units.exact(bound.value)),
         ("because", in_words(&bottleneck, input.batch.n_servers() as u64, &units)),
     ];
+    rows.extend(slots_hint(input, &bound, &units).map(|hint| ("hint", hint)));
     print(&pairs(&rows))?;
     Ok(Outcome::Done)
 }
@@ -222,6 +224,9 @@ fn of_the_usual(args: &ScoreArgs, input: &Input, task: &Task) -> Result<Outcome>
         vec![row.policy.to_owned(), format!("{:.4}", row.score), units.short(achieved)]
     }));
     text.push_str(&table(&rows));
+    if let Some(hint) = slots_hint(input, &bound, &units) {
+        let _ = writeln!(text, "\nHint: {hint}.");
+    }
     if let Some(remark) = remark_on_hosts(&USUAL, batch, cluster, task.ask.ties) {
         let _ = writeln!(text, "\n{remark}");
     }

@@ -1,6 +1,6 @@
 //! `evenkeel completions` and `evenkeel man`.
 
-use std::io;
+use std::io::{self, Write};
 
 use anyhow::{Context, Result};
 use clap::CommandFactory;
@@ -13,8 +13,7 @@ pub(super) fn completions(shell: Shell) -> Result<Outcome> {
     // Into memory first: the generator panics if it cannot write.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "evenkeel", &mut script);
-    io::Write::write_all(&mut io::stdout(), &script)?;
-    Ok(Outcome::Done)
+    to_stdout(&script)
 }
 
 pub(super) fn man(command: Option<&str>) -> Result<Outcome> {
@@ -29,6 +28,13 @@ pub(super) fn man(command: Option<&str>) -> Result<Outcome> {
             found.clone().display_name(format!("evenkeel-{name}"))
         }
     };
-    clap_mangen::Man::new(command).render(&mut io::stdout())?;
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command).render(&mut page)?;
+    to_stdout(&page)
+}
+
+fn to_stdout(bytes: &[u8]) -> Result<Outcome> {
+    let mut out = io::stdout();
+    out.write_all(bytes).and_then(|()| out.flush()).context("cannot write to standard output")?;
     Ok(Outcome::Done)
 }

@@ -54,20 +54,29 @@ pub fn read_batch_csv(
     Ok(batch.finish())
 }
 
-/// Writes a batch, sizes in blocks, with the names of chunks if it has any.
+/// Writes a batch. Columns that say nothing are left out.
 pub fn write_batch_csv(batch: &Batch, mut out: impl Write) -> io::Result<()> {
     let clients: Vec<String> = batch.clients().iter().map(quoted).collect();
     let has_chunks = (0..batch.n_requests()).any(|i| batch.chunk(i).is_some());
-    writeln!(out, "client,bytes,replicas{}", if has_chunks { ",chunk" } else { "" })?;
+    let has_jobs = !batch.jobs().is_empty();
+    let has_arrivals = batch.arrivals_ns().is_some();
+    let further = [(has_chunks, ",chunk"), (has_jobs, ",job"), (has_arrivals, ",arrival")];
+    let further: String = further.iter().filter(|(is_there, _)| *is_there).map(|(_, name)| *name).collect();
+    writeln!(out, "client,bytes,replicas{further}")?;
     for (i, set) in batch.replicas().iter().enumerate() {
-        write!(out, "{},{},", clients[batch.client(i).index()], batch.blocks(i))?;
+        write!(out, "{},{},", clients[batch.client(i).index()], batch.bytes(i))?;
         let names: Vec<&str> = set.iter().map(|server| batch.servers().name(server.0)).collect();
         write!(out, "{}", quoted(&names.join("|")))?;
-        match batch.chunk(i) {
-            Some(chunk) => writeln!(out, ",{}", quoted(chunk))?,
-            None if has_chunks => writeln!(out, ",")?,
-            None => writeln!(out)?,
+        if has_chunks {
+            write!(out, ",{}", batch.chunk(i).map(quoted).unwrap_or_default())?;
         }
+        if has_jobs {
+            write!(out, ",{}", batch.job(i).map(|id| quoted(batch.jobs().name(id))).unwrap_or_default())?;
+        }
+        if has_arrivals {
+            write!(out, ",{}", numbers::seconds(batch.arrival_ns(i)))?;
+        }
+        writeln!(out)?;
     }
     Ok(())
 }

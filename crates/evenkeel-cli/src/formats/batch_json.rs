@@ -26,7 +26,7 @@ pub fn read_batch_json(
     let file = reading.file;
     skip_bom(&mut reader).map_err(|e| InputError::new(file, None, format!("cannot read it: {e}")))?;
     let mut batch = declared.builder(reading.block);
-    let limited = LimitedStrings { inner: reader, state: State::Outside };
+    let limited = LimitedStrings::new(reader);
     let mut json = serde_json::Deserializer::from_reader(BufReader::new(limited));
     let read = BatchSeed { batch: &mut batch, ignored: reading.ignored }
         .deserialize(&mut json)
@@ -294,9 +294,15 @@ impl<'de> Visitor<'de> for RequestsSeed<'_> {
 }
 
 /// Refuses to read on within a string that has no end.
-struct LimitedStrings<R> {
+pub(super) struct LimitedStrings<R> {
     inner: R,
     state: State,
+}
+
+impl<R> LimitedStrings<R> {
+    pub(super) fn new(inner: R) -> Self {
+        Self { inner, state: State::Outside }
+    }
 }
 
 #[derive(Clone, Copy)]
@@ -328,7 +334,7 @@ impl<R: Read> Read for LimitedStrings<R> {
     }
 }
 
-/// Writes a batch, sizes in blocks, with the names of chunks if it has any.
+/// Writes a batch.
 pub fn write_batch_json(batch: &Batch, mut out: impl Write) -> io::Result<()> {
     let names = |table: &NameTable| json!(table.iter().collect::<Vec<_>>());
     writeln!(out, "{{\"format\":1,\"servers\":{},", names(batch.servers()))?;
@@ -336,9 +342,15 @@ pub fn write_batch_json(batch: &Batch, mut out: impl Write) -> io::Result<()> {
     for (i, set) in batch.replicas().iter().enumerate() {
         let replicas: Vec<&str> = set.iter().map(|server| batch.servers().name(server.0)).collect();
         let client = batch.clients().name(batch.client(i).0);
-        let mut request = json!({"client": client, "bytes": batch.blocks(i), "replicas": replicas});
+        let mut request = json!({"client": client, "bytes": batch.bytes(i), "replicas": replicas});
         if let Some(chunk) = batch.chunk(i) {
             request["chunk"] = chunk.into();
+        }
+        if let Some(job) = batch.job(i) {
+            request["job"] = batch.jobs().name(job).into();
+        }
+        if batch.arrivals_ns().is_some() {
+            request["arrival"] = numbers::seconds(batch.arrival_ns(i)).into();
         }
         write!(out, "{}\n{request}", if i == 0 { "" } else { "," })?;
     }

@@ -3,6 +3,7 @@
 //! Every reader takes any [`Read`], refuses what is wrong with an [`InputError`] that names the place and the
 //! remedy, and never holds more than one record beside what it keeps.
 
+mod advice;
 mod assign_csv;
 mod batch_csv;
 mod batch_json;
@@ -11,6 +12,7 @@ mod nodes;
 mod numbers;
 mod plan;
 mod queue_csv;
+mod steps_csv;
 mod summary;
 mod table;
 mod writes_csv;
@@ -26,13 +28,15 @@ use indicatif::{ProgressBar, ProgressStyle};
 use crate::cli::{BatchArgs, ColumnArgs};
 use crate::output::printable;
 
+pub use advice::{Advice, AdviceFile, read_advice};
 pub use assign_csv::{WorkInput, read_work, write_assignment};
 pub use batch_csv::{read_batch_csv, write_batch_csv};
 pub use batch_json::{read_batch_json, write_batch_json};
-pub use nodes::{Nodes, read_clients, read_servers, write_servers};
+pub use nodes::{Nodes, read_clients, read_servers, write_clients, write_servers};
 pub(crate) use numbers::{decimal, size};
 pub use plan::{read_plan, write_plan};
 pub use queue_csv::{QueueInput, read_queue, write_orders};
+pub use steps_csv::write_steps;
 pub use summary::{Bottleneck, Figure, Seconds, Summary, read_summary};
 pub(crate) use table::quoted;
 pub use writes_csv::{Objects, WritesInput, read_writes, write_places};
@@ -175,8 +179,20 @@ pub(crate) fn read_input(args: &BatchArgs) -> Result<Input, InputError> {
     Ok(input)
 }
 
+/// The files that describe servers and clients, if they were given.
+#[derive(Debug)]
+pub(crate) struct Described {
+    pub(crate) servers: Option<Nodes<Server>>,
+    pub(crate) clients: Option<Nodes<Client>>,
+}
+
 /// Reads a batch, CSV or JSON by its first character, and the files that describe its servers and clients.
 pub(crate) fn read_batch(args: &BatchArgs) -> Result<Input, InputError> {
+    read_described_batch(args).map(|(input, _)| input)
+}
+
+/// The same, with all that these files say.
+pub(crate) fn read_described_batch(args: &BatchArgs) -> Result<(Input, Described), InputError> {
     let from_stdin = args.paths().iter().filter(|path| **path == Path::new("-")).count();
     if from_stdin > 1 {
         return Err(InputError::new(
@@ -202,18 +218,24 @@ pub(crate) fn read_batch(args: &BatchArgs) -> Result<Input, InputError> {
     } else {
         read_batch_csv(reader, &args.reading(&name), declared)?
     };
-    let (servers, server_hosts, rates) = servers.map_or_else(
-        || (vec![Server::default(); batch.n_servers()], Vec::new(), Vec::new()),
-        |s| (s.nodes, s.hosts, s.rates),
-    );
-    let (clients, client_hosts) = clients
-        .map_or_else(|| (vec![Client::default(); batch.n_clients()], Vec::new()), |c| (c.nodes, c.hosts));
+    let described = Described { servers, clients };
+    let cluster = cluster_of(&batch, &described, args)?;
+    Ok((Input { batch, cluster }, described))
+}
+
+fn cluster_of(batch: &Batch, described: &Described, args: &BatchArgs) -> Result<Cluster, InputError> {
+    let Described { servers, clients } = described;
+    let nodes_of_servers =
+        servers.as_ref().map_or_else(|| vec![Server::default(); batch.n_servers()], |s| s.nodes.clone());
+    let nodes_of_clients =
+        clients.as_ref().map_or_else(|| vec![Client::default(); batch.n_clients()], |c| c.nodes.clone());
     let described_in = [&args.servers, &args.clients].into_iter().flatten().next();
-    let cluster = Cluster::new(&batch, servers, clients, args.max_concurrent)
+    let cluster = Cluster::new(batch, nodes_of_servers, nodes_of_clients, args.max_concurrent)
         .map_err(|e| InputError::new(&described_in.unwrap_or(&args.batch).display().to_string(), None, e))?;
-    let hosts = [&server_hosts, &client_hosts].map(|hosts| hosts.iter().map(String::as_str));
-    let [server_hosts, client_hosts] = hosts;
-    Ok(Input { cluster: cluster.on_hosts(server_hosts, client_hosts).at_rates(rates), batch })
+    let server_hosts = servers.iter().flat_map(|servers| &servers.hosts).map(String::as_str);
+    let client_hosts = clients.iter().flat_map(|clients| &clients.hosts).map(String::as_str);
+    let rates = servers.as_ref().map_or_else(Vec::new, |servers| servers.rates.clone());
+    Ok(cluster.on_hosts(server_hosts, client_hosts).at_rates(rates))
 }
 
 /// Names that other files have fixed, with their order.

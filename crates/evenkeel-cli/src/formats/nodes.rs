@@ -2,7 +2,7 @@
 
 use std::io::{self, BufRead, Write};
 
-use evenkeel::model::{Batch, Client, NameTable, Ratio, Server, Speed};
+use evenkeel::model::{Client, NameTable, Ratio, Server, Speed};
 use evenkeel::observe::Warmth;
 
 use super::table::{Table, quoted};
@@ -24,6 +24,30 @@ pub struct Nodes<T> {
 }
 
 impl<T> Nodes<T> {
+    /// Of which no more is known.
+    pub fn new(names: NameTable, nodes: Vec<T>) -> Self {
+        let n = nodes.len();
+        Self {
+            names,
+            nodes,
+            hosts: vec![String::new(); n],
+            warmth: vec![Warmth::default(); n],
+            rates: Vec::new(),
+        }
+    }
+
+    /// Adds one of which no more is known.
+    pub fn push(&mut self, name: &str, node: T) {
+        self.names.intern(name);
+        self.nodes.push(node);
+        self.hosts.push(String::new());
+        self.warmth.push(Warmth::default());
+    }
+
+    fn has_hosts(&self) -> bool {
+        self.hosts.iter().any(|host| !host.is_empty())
+    }
+
     fn none() -> Self {
         let (names, nodes, hosts) = (NameTable::new(), Vec::new(), Vec::new());
         Self { names, nodes, hosts, warmth: Vec::new(), rates: Vec::new() }
@@ -75,15 +99,48 @@ pub fn read_servers(reader: impl BufRead, reading: &Reading<'_>) -> Result<Nodes
     Ok(found)
 }
 
-/// Writes a servers file; backlogs in blocks of one byte.
-pub fn write_servers(batch: &Batch, servers: &[Server], mut out: impl Write) -> io::Result<()> {
-    writeln!(out, "server,speed,slots,backlog")?;
-    for (name, server) in batch.servers().iter().zip(servers) {
-        let millionths = server.speed.millionths();
-        let speed = Ratio::new(millionths.into(), 1_000_000);
-        writeln!(out, "{},{speed},{},{}", quoted(name), server.slots, server.backlog)?;
+/// Writes a servers file, backlogs in whole blocks of so many bytes. Columns that say nothing are left out.
+pub fn write_servers(servers: &Nodes<Server>, block: u64, mut out: impl Write) -> io::Result<()> {
+    let has_hosts = servers.has_hosts();
+    let has_warmth = servers.warmth.iter().any(|warmth| *warmth != Warmth::default());
+    let how_fast = if servers.rates.is_empty() { "speed" } else { "rate" };
+    write!(out, "server,{how_fast},slots,backlog")?;
+    write!(out, "{}", if has_hosts { ",host" } else { "" })?;
+    writeln!(out, "{}", if has_warmth { ",connections,last_used" } else { "" })?;
+    for (i, (name, server)) in servers.names.iter().zip(&servers.nodes).enumerate() {
+        write!(out, "{},", quoted(name))?;
+        match servers.rates.get(i) {
+            Some(rate) => write!(out, "{rate}")?,
+            None => write!(out, "{}", Ratio::new(server.speed.millionths().into(), 1_000_000))?,
+        }
+        write!(out, ",{},{}", server.slots, server.backlog.saturating_mul(block))?;
+        if has_hosts {
+            write!(out, ",{}", host(&servers.hosts[i]))?;
+        }
+        if has_warmth {
+            write!(out, ",{},{}", servers.warmth[i].connections, servers.warmth[i].last_used_ns)?;
+        }
+        writeln!(out)?;
     }
     Ok(())
+}
+
+/// Writes a clients file.
+pub fn write_clients(clients: &Nodes<Client>, mut out: impl Write) -> io::Result<()> {
+    let has_hosts = clients.has_hosts();
+    writeln!(out, "client,slots{}", if has_hosts { ",host" } else { "" })?;
+    for (i, (name, client)) in clients.names.iter().zip(&clients.nodes).enumerate() {
+        write!(out, "{},{}", quoted(name), client.slots)?;
+        if has_hosts {
+            write!(out, ",{}", host(&clients.hosts[i]))?;
+        }
+        writeln!(out)?;
+    }
+    Ok(())
+}
+
+fn host(host: &str) -> String {
+    if host.is_empty() { String::new() } else { quoted(host) }
 }
 
 /// Reads a clients file.

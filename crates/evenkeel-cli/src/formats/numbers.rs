@@ -50,6 +50,11 @@ pub(super) fn rate(text: &str) -> Result<u64, String> {
     })
 }
 
+/// Nanoseconds as seconds with as many decimals as they need.
+pub(super) fn seconds(nanos: u64) -> String {
+    Fixed::from_nanos(nanos.into()).unwrap_or_default().to_string()
+}
+
 /// A number of transfers at once.
 pub(super) fn slots(text: &str) -> Result<u32, String> {
     let slots = whole(text, "number of slots")?;

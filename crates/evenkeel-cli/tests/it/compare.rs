@@ -93,6 +93,24 @@ fn too_many_bids_are_not_made() {
     assert!(policies.iter().all(|row| row["ratio"] == 1.0), "there is no choice");
 }
 
+/// Orders alone are all `optimal`; their names tell them apart.
+#[test]
+fn rows_have_distinct_names() {
+    let folder = folder_with(&[("batch.csv", "client,bytes,replicas\nc0,3,s0|s1\nc1,2,s0\n")]);
+    let all = json(&["compare", "batch.csv", "--json"], folder.path());
+    let rows = all["policies"].as_array().unwrap();
+    let names: std::collections::BTreeSet<&str> =
+        rows.iter().map(|row| row["name"].as_str().unwrap()).collect();
+    assert_eq!(names.len(), rows.len());
+    let hdf = rows.iter().find(|row| row["name"] == "hdf").unwrap();
+    assert_eq!((&hdf["policy"], &hdf["order"]), (&"optimal".into(), &"hdf".into()));
+    // What a row is called is what asks for it.
+    for name in names {
+        let one = json(&["compare", "batch.csv", "--policy", name, "--json"], folder.path());
+        assert_eq!(one["policies"][0]["name"], name);
+    }
+}
+
 #[test]
 fn wrong_usage_is_told() {
     let folder = folder_with(&[("batch.csv", "client,bytes,replicas\nc0,3,s0\n")]);

@@ -44,6 +44,7 @@ fn the_examples_in_the_help() {
         "check",
         "score",
         "explain",
+        "apply",
         "assign",
         "collective",
         "place",

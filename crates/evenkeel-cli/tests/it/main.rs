@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::case_sensitive_file_extension_comparisons)]
 
+mod apply;
 mod assign;
 mod bad_input;
 mod browser;
@@ -12,11 +13,14 @@ mod documents;
 mod explain;
 mod import;
 mod interrupted;
+mod outputs;
+mod pages;
 mod place;
 mod readers;
 mod reproduce;
 mod round_trip;
 mod simulate;
+mod steps;
 mod unequal;
 mod units;
 

@@ -1,10 +1,14 @@
 //! A batch: who wants how much of what, and which servers hold a copy.
 
+mod moved;
+
 use std::sync::Arc;
 
 use super::columns::{Columns, Details};
 use super::names::{NameTable, checked, shown};
 use super::{ClientId, MAX_SLOTS, ServerId};
+
+pub use moved::Move;
 
 /// The most requests a batch may have.
 pub const MAX_REQUESTS: usize = 1 << 30;
@@ -52,6 +56,8 @@ pub enum ModelError {
          leave out one of them"
     )]
     LimitOnUnequal,
+    #[error("{0}; was the advice made for this batch, in the same blocks?")]
+    UnfitChange(&'static str),
 }
 
 /// The replica sets of a batch (or of groups of requests), flat.

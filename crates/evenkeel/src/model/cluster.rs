@@ -193,8 +193,19 @@ impl Cluster {
 
     /// The same cluster with another limit on transfers at once.
     pub fn limited(&self, batch: &Batch, max_concurrent: Option<u64>) -> Result<Self, ModelError> {
-        let limited = Self::new(batch, self.servers.clone(), self.clients.clone(), max_concurrent)?;
-        Ok(Self { hosts: self.hosts.clone(), rates: self.rates.clone(), ..limited })
+        let limited = Self { max_concurrent, ..self.clone() };
+        limited.with_nodes(batch, self.servers.clone(), self.clients.clone())
+    }
+
+    /// The same cluster with other servers and clients, or one client more.
+    pub fn with_nodes(
+        &self,
+        batch: &Batch,
+        servers: Vec<Server>,
+        clients: Vec<Client>,
+    ) -> Result<Self, ModelError> {
+        let changed = Self::new(batch, servers, clients, self.max_concurrent)?;
+        Ok(Self { hosts: self.hosts.clone(), rates: self.rates.clone(), ..changed })
     }
 
     /// The same cluster where it is known on which host each server and each client runs, if it is (else empty). A host may

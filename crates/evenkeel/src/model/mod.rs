@@ -10,14 +10,16 @@ mod columns;
 mod names;
 mod number;
 mod plan;
+mod steps;
 
-pub use batch::{Batch, BatchBuilder, ExtraCopy, MAX_REPLICAS, MAX_REQUESTS, ModelError, Replicas};
+pub use batch::{Batch, BatchBuilder, ExtraCopy, MAX_REPLICAS, MAX_REQUESTS, ModelError, Move, Replicas};
 pub use cluster::{Client, Cluster, MAX_SLOTS, Server, Speed};
 pub use columns::Details;
 pub use names::{NameTable, shown};
 pub(crate) use number::gcd;
 pub use number::{Fixed, Ratio};
 pub use plan::{Choice, Grant, Part, Schedule, Transfer};
+pub use steps::{Step, steps};
 
 /// Index of a client in its batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]

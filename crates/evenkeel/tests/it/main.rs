@@ -6,6 +6,7 @@ mod damage_unequal;
 mod exact;
 mod executor;
 mod explain;
+mod explain_clients;
 mod golden_2;
 mod machine;
 mod observe_speed;

@@ -1,5 +1,8 @@
 //! `evenkeel explain`: what limits a batch, and what would help.
 
+pub(super) mod advice;
+mod json;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::io;
@@ -10,12 +13,11 @@ use evenkeel::check::Subject;
 use evenkeel::explain::{CopyAdvice, Explanation, PERCENTS, explain};
 use evenkeel::model::{ClientId, ExtraCopy, Ratio, Server, ServerId};
 use evenkeel::select::{Goal, optimal};
-use serde::Serialize;
 
-use super::{Outcome, in_words, verified};
+use super::{Outcome, in_words, n_distinct, verified};
 use crate::cli::ExplainArgs;
-use crate::formats::{self, Bottleneck, Figure, Input};
-use crate::output::{Target, tell};
+use crate::formats::{self, Bottleneck, Input};
+use crate::output::{targets, tell};
 use crate::text::{bar, count, some_of, table};
 use crate::units::Units;
 
@@ -24,7 +26,8 @@ const BAR_WIDTH: usize = 40;
 const MOST_SERVERS_SHOWN: usize = 24;
 
 pub(super) fn run(args: &ExplainArgs) -> Result<Outcome> {
-    let out = args.out.as_deref().map(|path| Target::new(path, &args.input.paths())).transpose()?;
+    let outputs = [("--out", args.out.as_deref()), ("--advice", args.advice.as_deref())];
+    let [out, advice_out] = targets(outputs, &args.input.paths())?;
     let input = formats::read_input(&args.input)?;
     let (goal, subject) = match args.no_order {
         true => (Goal::MaxLoad, Subject::MaxLoad),
@@ -39,72 +42,17 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Outcome> {
     if let Some(out) = out {
         out.write(|file| report.write_copies(file))?;
     }
+    if let Some(out) = advice_out {
+        let advice =
+            serde_json::to_string(&advice::file(&report.explanation, &report.input, subject))? + "\n";
+        out.write(|file| file.write_all(advice.as_bytes()))?;
+    }
     let text = match args.json {
         true => serde_json::to_string(&report.as_json(subject))? + "\n",
         false => report.for_people(subject),
     };
-    tell(&text, &[args.out.as_deref()])?;
+    tell(&text, &outputs.map(|(_, path)| path))?;
     Ok(Outcome::Done)
-}
-
-/// All of it, for machines.
-#[derive(Serialize)]
-struct Object<'a> {
-    format: u32,
-    subject: &'static str,
-    requests: usize,
-    clients: usize,
-    servers: usize,
-    lower_bound: Figure,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lower_bound_seconds: Option<Figure>,
-    bytes: u128,
-    bottleneck: &'a Bottleneck,
-    one_more_copy: Vec<AdviceObject<'a>>,
-    copy_of_everything: AdviceObject<'a>,
-    twice_as_fast: Option<FasterObject<'a>>,
-    loads: Vec<LoadObject<'a>>,
-}
-
-#[derive(Serialize)]
-struct AdviceObject<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    percent: Option<u64>,
-    reached: bool,
-    lower_bound: Figure,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lower_bound_seconds: Option<Figure>,
-    blocks: u64,
-    bytes: u128,
-    requests: u64,
-    copies: Vec<CopyObject<'a>>,
-}
-
-#[derive(Serialize)]
-struct CopyObject<'a> {
-    request: u32,
-    client: &'a str,
-    from: &'a str,
-    to: &'a str,
-    blocks: u64,
-}
-
-#[derive(Serialize)]
-struct FasterObject<'a> {
-    server: &'a str,
-    speed: Figure,
-    lower_bound: Figure,
-}
-
-#[derive(Serialize)]
-struct LoadObject<'a> {
-    server: &'a str,
-    blocks: u64,
-    bytes: u128,
-    done: Figure,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    done_seconds: Option<Figure>,
-    bottleneck: bool,
 }
 
 struct Report {
@@ -157,67 +105,8 @@ impl Report {
         Ok(())
     }
 
-    fn as_json(&self, subject: Subject) -> Object<'_> {
-        let Explanation { bound, copies, faster, everything } = &self.explanation;
-        let batch = &self.input.batch;
-        let percents = PERCENTS.iter().copied().map(Some);
-        Object {
-            format: 1,
-            subject: if subject == Subject::Length { "length" } else { "max_load" },
-            requests: batch.n_requests(),
-            clients: batch.n_clients(),
-            servers: batch.n_servers(),
-            lower_bound: bound.value.into(),
-            lower_bound_seconds: self.units.seconds(bound.value.into()),
-            bytes: batch.total_bytes(),
-            bottleneck: &self.bottleneck,
-            one_more_copy: percents
-                .zip(copies)
-                .map(|(percent, advice)| self.advice(percent, advice))
-                .collect(),
-            copy_of_everything: self.advice(None, everything),
-            twice_as_fast: faster.as_ref().map(|advice| FasterObject {
-                server: self.server(advice.server),
-                speed: Ratio::new(advice.speed.millionths().into(), 1_000_000).into(),
-                lower_bound: advice.bound.value.into(),
-            }),
-            loads: self
-                .loads
-                .iter()
-                .map(|load| LoadObject {
-                    server: self.server(load.server),
-                    blocks: load.blocks,
-                    bytes: self.units.bytes(load.blocks),
-                    done: load.done.into(),
-                    done_seconds: self.units.seconds(load.done.into()),
-                    bottleneck: load.is_bottleneck,
-                })
-                .collect(),
-        }
-    }
-
-    fn advice(&self, percent: Option<u64>, advice: &CopyAdvice) -> AdviceObject<'_> {
-        let copy = |&ExtraCopy { request, from, to, blocks }: &ExtraCopy| CopyObject {
-            request,
-            client: self.client(self.input.batch.client(request as usize)),
-            from: self.server(from),
-            to: self.server(to),
-            blocks,
-        };
-        AdviceObject {
-            percent,
-            reached: advice.is_reached,
-            lower_bound: advice.bound.value.into(),
-            lower_bound_seconds: self.units.seconds(advice.bound.value.into()),
-            blocks: advice.blocks(),
-            bytes: self.units.bytes(advice.blocks()),
-            requests: n_requests(&advice.copies),
-            copies: advice.copies.iter().map(copy).collect(),
-        }
-    }
-
     fn for_people(&self, subject: Subject) -> String {
-        let Explanation { bound, copies, faster, everything } = &self.explanation;
+        let Explanation { bound, copies, faster, everything, clients } = &self.explanation;
         let n_servers = self.input.batch.n_servers() as u64;
         let units = &self.units;
         let what = match subject {
@@ -232,7 +121,14 @@ impl Report {
             0 => String::new(),
             _ => format!("{:+.1} %", 100.0 * (value.over(bound.value) - 1.0)),
         };
-        let mut rows = vec![["", "copies needed", "of requests", "bound", ""].map(str::to_owned).to_vec()];
+        let is_client = matches!(bound.proof, Proof::Client { .. });
+        let moved = if is_client { "moved" } else { "copies needed" };
+        let mut rows = vec![["", moved, "of requests", "bound", ""].map(str::to_owned).to_vec()];
+        for advice in clients {
+            let value = advice.bound.value;
+            let cells = advice::cells(advice, &self.input, units);
+            rows.push(cells.into_iter().chain([units.exact(value), share(value)]).collect());
+        }
         let mut row = |what: String, advice: &CopyAdvice| {
             let value = advice.bound.value;
             rows.push(match advice.is_reached {
@@ -246,10 +142,13 @@ impl Report {
                 false => vec![what, "no copies do it".to_owned()],
             });
         };
-        for (percent, advice) in PERCENTS.iter().zip(copies) {
-            row(format!("one more copy, for {percent} % less"), advice);
+        // Copies are nothing to a client, as is said below.
+        if !is_client {
+            for (percent, advice) in PERCENTS.iter().zip(copies) {
+                row(format!("one more copy, for {percent} % less"), advice);
+            }
+            row("the copies that matter".to_owned(), everything);
         }
-        row("one more copy of everything".to_owned(), everything);
         if let Some(advice) = faster {
             rows.push(vec![
                 format!("server {} twice as fast", self.server(advice.server)),
@@ -384,8 +283,5 @@ impl Report {
 
 /// How many requests the copies are of.
 fn n_requests(copies: &[ExtraCopy]) -> u64 {
-    let mut requests: Vec<u32> = copies.iter().map(|copy| copy.request).collect();
-    requests.sort_unstable();
-    requests.dedup();
-    requests.len() as u64
+    n_distinct(copies.iter().map(|copy| copy.request))
 }

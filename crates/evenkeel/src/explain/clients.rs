@@ -1,0 +1,277 @@
+//! What would help where a client limits: more slots, one more client, its work spread over others.
+//!
+//! Every promise is the bound of the batch and cluster after the change, computed as for any other plan.
+
+use std::cmp::Reverse;
+
+use super::change::Change;
+use crate::bound::{Bound, Proof, beside_servers};
+use crate::graph::pace::Level;
+use crate::model::{Batch, Client, ClientId, Cluster, MAX_SLOTS, ModelError, Move, Ratio, Server, ServerId};
+use crate::select::{Goal, optimal};
+
+/// A way to help where a client limits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Help {
+    /// One more slot for the client that limits.
+    SlotForOne,
+    /// One more slot for every client.
+    SlotForAll,
+    /// As many slots as clients need so that none of them limits.
+    EnoughSlots,
+    /// One more client, which takes work from those that have most.
+    OneMoreClient,
+    /// Clients with much work give some to those with little.
+    Spread,
+}
+
+/// A change that lowers the bound, and how far.
+#[derive(Clone, Debug)]
+pub struct ClientAdvice {
+    /// What it is.
+    pub help: Help,
+    /// What it changes.
+    pub change: Change,
+    /// The bound after it.
+    pub bound: Bound,
+}
+
+/// All that lowers a bound on the length that a client forces; nothing if it is not a client's.
+pub fn advise_clients(batch: &Batch, cluster: &Cluster, bound: &Bound) -> Vec<ClientAdvice> {
+    let Some(problem) = Problem::new(batch, cluster, bound) else { return Vec::new() };
+    let all = [Help::SlotForOne, Help::SlotForAll, Help::EnoughSlots, Help::OneMoreClient, Help::Spread];
+    let mut advice: Vec<ClientAdvice> = Vec::new();
+    for help in all {
+        let found = problem.change(help).and_then(|change| problem.advice(help, change));
+        // If it is what one more slot for one client is, that has told it.
+        let is_new = |found: &ClientAdvice| advice.first().is_none_or(|first| first.change != found.change);
+        advice.extend(found.filter(is_new));
+    }
+    // A slot for every client is told only if slots for some do not bring the same.
+    let is_for_some = |advice: &&ClientAdvice| matches!(advice.help, Help::SlotForOne | Help::EnoughSlots);
+    let by_some: Vec<Ratio> = advice.iter().filter(is_for_some).map(|advice| advice.bound.value).collect();
+    advice.retain(|advice| advice.help != Help::SlotForAll || !by_some.contains(&advice.bound.value));
+    advice
+}
+
+/// As many slots as clients need so that none of them limits; nothing if none does, or it has as many slots as there are
+/// servers with its data.
+pub fn advise_slots(batch: &Batch, cluster: &Cluster, bound: &Bound) -> Option<ClientAdvice> {
+    let problem = Problem::new(batch, cluster, bound)?;
+    let mut holds = vec![false; batch.n_servers()];
+    let of_client =
+        batch.replicas().iter().zip(batch.client_of()).filter(|(_, client)| **client == problem.client);
+    of_client.for_each(|(set, _)| set.iter().for_each(|server| holds[server.index()] = true));
+    let n_servers = holds.iter().filter(|holds| **holds).count();
+    if n_servers <= cluster.client(problem.client).slots as usize {
+        return None;
+    }
+    problem.advice(Help::EnoughSlots, problem.change(Help::EnoughSlots)?)
+}
+
+struct Problem<'a> {
+    batch: &'a Batch,
+    cluster: &'a Cluster,
+    /// The one that limits.
+    client: ClientId,
+    /// The bound as it is.
+    top: &'a Bound,
+    /// What the length does not go below, whatever clients do.
+    rest: Level,
+}
+
+impl<'a> Problem<'a> {
+    fn new(batch: &'a Batch, cluster: &'a Cluster, top: &'a Bound) -> Option<Self> {
+        let Proof::Client { client, .. } = top.proof else { return None };
+        let (servers, _) = optimal::bound_level(batch, cluster, Goal::MaxLoad);
+        let limit = cluster.max_concurrent().zip(cluster.common_speed()).map(|(limit, speed)| {
+            Level::new(batch.total_blocks().div_ceil(limit).into(), speed.millionths())
+        });
+        Some(Self { batch, cluster, client, top, rest: servers.max(limit.unwrap_or(Level::ZERO)) })
+    }
+
+    fn change(&self, help: Help) -> Option<Change> {
+        let slots = |id: ClientId| self.cluster.client(id).slots;
+        let ids = || (0..self.batch.n_clients() as u32).map(ClientId);
+        match help {
+            Help::SlotForOne => Some(Change::Slots(vec![(self.client, slots(self.client) + 1)])),
+            Help::SlotForAll => Some(Change::Slots(ids().map(|id| (id, slots(id) + 1)).collect())),
+            Help::EnoughSlots => self.enough_slots().map(Change::Slots),
+            Help::OneMoreClient => {
+                let name = self.batch.clients().name(self.client.0);
+                let mut names = (2..).map(|k| format!("{name}-{k}"));
+                let new_client = names.find(|name| self.batch.clients().find(name).is_none());
+                Some(Change::Moves { moves: self.moves(true), new_client })
+            }
+            Help::Spread => {
+                let moves = self.moves(false);
+                (!moves.is_empty()).then_some(Change::Moves { moves, new_client: None })
+            }
+        }
+    }
+
+    /// The change, if it lowers the bound.
+    fn advice(&self, help: Help, change: Change) -> Option<ClientAdvice> {
+        let (batch, cluster) = change.apply(self.batch, self.cluster).ok()?;
+        let bound = optimal::bound(&batch, &cluster, Goal::Length);
+        (bound.value < self.top.value).then_some(ClientAdvice { help, change, bound })
+    }
+
+    /// The clients that need more slots so that none of them limits, with as few as they need.
+    fn enough_slots(&self) -> Option<Vec<(ClientId, u32)>> {
+        let clients = || (0..).map(ClientId).zip(self.cluster.clients());
+        if !self.cluster.is_even() {
+            let least = self.fewest_for_all()?;
+            return Some(clients().filter(|(_, c)| c.slots < least).map(|(id, _)| (id, least)).collect());
+        }
+        let work = Work::new(self.batch, self.cluster);
+        let aim = work.units(self.rest).max(1);
+        let needed = |id: ClientId| u32::try_from(work.of[id.index()].div_ceil(aim)).unwrap_or(u32::MAX);
+        let slots = clients().map(|(id, client)| (id, needed(id).min(MAX_SLOTS), client.slots));
+        Some(slots.filter(|(_, needed, has)| needed > has).map(|(id, needed, _)| (id, needed)).collect())
+    }
+
+    /// The least number of slots at every client with which none limits, or comes as near as can be.
+    fn fewest_for_all(&self) -> Option<u32> {
+        let limits = |least: u32| -> Result<bool, ModelError> {
+            let clients = self.cluster.clients().iter().map(|c| Client { slots: c.slots.max(least) });
+            let servers = self.cluster.servers().to_vec();
+            let cluster = self.cluster.with_nodes(self.batch, servers, clients.collect())?;
+            let beside = beside_servers(self.batch, &cluster);
+            Ok(beside.is_some_and(|(level, _)| level > self.rest))
+        };
+        let (mut low, mut high) = (1, 2);
+        while high < MAX_SLOTS && limits(high).ok()? {
+            (low, high) = (high, high * 2);
+        }
+        while low + 1 < high {
+            let middle = low.midpoint(high);
+            if limits(middle).ok()? { low = middle } else { high = middle }
+        }
+        Some(high)
+    }
+
+    /// What clients give away so that the last is done as early as can be: the fewest blocks, to one new client or to the others.
+    fn moves(&self, to_new_client: bool) -> Vec<Move> {
+        let mut work = Work::new(self.batch, self.cluster);
+        let n_clients = work.of.len();
+        if to_new_client {
+            work.of.push(0);
+            work.slots.push(1);
+        }
+        let may_receive = |client: usize| !to_new_client || client == n_clients;
+        let level = work.fair_level(work.units(self.rest), may_receive);
+        let rooms =
+            (0..work.of.len()).filter(|&c| may_receive(c)).map(|c| (work.room(c, level), ClientId(c as u32)));
+        let mut rooms: Vec<(u128, ClientId)> = rooms.filter(|(room, _)| *room > 0).collect();
+        // The one with most room first, and that until it is full, so that there are few pairs.
+        rooms.sort_unstable_by_key(|&(room, client)| (room, Reverse(client)));
+        let mut excess: Vec<u128> = (0..work.of.len()).map(|c| work.excess(c, level)).collect();
+        let mut moves = Vec::new();
+        for request in self.largest_first(&excess) {
+            let i = request as usize;
+            let (cost, above) = (work.cost(i), &mut excess[self.batch.client(i).index()]);
+            let mut left = u64::try_from(above.div_ceil(cost)).unwrap_or(u64::MAX).min(self.batch.blocks(i));
+            while left > 0
+                && let Some((room, to)) = rooms.last_mut()
+            {
+                let blocks = u64::try_from(*room / cost).unwrap_or(u64::MAX).min(left);
+                if blocks == 0 {
+                    rooms.pop();
+                    continue;
+                }
+                moves.push(Move { request, to: *to, blocks });
+                left -= blocks;
+                *room -= u128::from(blocks) * cost;
+                *above = above.saturating_sub(u128::from(blocks) * cost);
+            }
+        }
+        moves
+    }
+
+    /// The requests of clients that have too much: first those whose servers are busy longest, then the largest.
+    fn largest_first(&self, excess: &[u128]) -> Vec<u32> {
+        let free = |server: &ServerId| {
+            let Server { speed, .. } = self.cluster.server(*server);
+            Level::new(self.cluster.server(*server).busy().into(), speed.millionths())
+        };
+        let has_too_much = |i: &u32| excess[self.batch.client(*i as usize).index()] > 0;
+        let mut requests: Vec<u32> = (0..self.batch.n_requests() as u32).filter(has_too_much).collect();
+        requests.sort_by_cached_key(|&i| {
+            let free = self.batch.replicas().of(i as usize).iter().map(free).min();
+            (Reverse(free), Reverse(self.batch.blocks(i as usize)), i)
+        });
+        requests
+    }
+}
+
+/// How much each client has to receive: in blocks where it does not matter who sends them, else in the time that they take
+/// from the fastest replicas, without what servers have to do first.
+struct Work<'a> {
+    batch: &'a Batch,
+    cluster: &'a Cluster,
+    is_even: bool,
+    of: Vec<u128>,
+    slots: Vec<u128>,
+}
+
+/// Units in a level of 1, which is a block at a speed of one millionth.
+const UNITS: u128 = 1_000_000_000_000;
+
+impl<'a> Work<'a> {
+    fn new(batch: &'a Batch, cluster: &'a Cluster) -> Self {
+        let slots = cluster.clients().iter().map(|client| client.slots.into()).collect();
+        let mut work =
+            Self { batch, cluster, is_even: cluster.is_even(), of: vec![0; batch.n_clients()], slots };
+        for i in 0..batch.n_requests() {
+            work.of[batch.client(i).index()] += u128::from(batch.blocks(i)) * work.cost(i);
+        }
+        work
+    }
+
+    /// What a block of request `i` counts.
+    fn cost(&self, i: usize) -> u128 {
+        if self.is_even {
+            return 1;
+        }
+        let speeds = self.batch.replicas().of(i).iter().map(|s| self.cluster.server(*s).speed.millionths());
+        (UNITS / u128::from(speeds.max().unwrap_or(1))).max(1)
+    }
+
+    /// What a slot can do by a level, rounded up.
+    fn units(&self, level: Level) -> u128 {
+        let unit = match self.cluster.common_speed() {
+            Some(speed) if self.is_even => u128::from(speed.millionths()),
+            _ => UNITS,
+        };
+        let denominator = u128::from(level.denominator());
+        let (whole, rest) = (level.numerator() / denominator, level.numerator() % denominator);
+        whole.saturating_mul(unit).saturating_add((rest * unit).div_ceil(denominator))
+    }
+
+    fn room(&self, client: usize, level: u128) -> u128 {
+        self.slots[client].saturating_mul(level).saturating_sub(self.of[client])
+    }
+
+    fn excess(&self, client: usize, level: u128) -> u128 {
+        self.of[client].saturating_sub(self.slots[client].saturating_mul(level))
+    }
+
+    /// The lowest level from `floor` on at which those that may receive have room for what the others have too much.
+    fn fair_level(&self, floor: u128, may_receive: impl Fn(usize) -> bool) -> u128 {
+        let is_enough = |level: u128| {
+            let clients = 0..self.of.len();
+            let excess = clients.clone().fold(0, |sum: u128, c| sum.saturating_add(self.excess(c, level)));
+            let rooms = clients.filter(|&c| may_receive(c));
+            excess <= rooms.fold(0, |sum: u128, c| sum.saturating_add(self.room(c, level)))
+        };
+        let longest =
+            self.of.iter().zip(&self.slots).map(|(work, slots)| work.div_ceil((*slots).max(1))).max();
+        let (mut low, mut high) = (floor, longest.unwrap_or(0).max(floor));
+        while low < high {
+            let middle = low.midpoint(high);
+            if is_enough(middle) { high = middle } else { low = middle + 1 }
+        }
+        high
+    }
+}
