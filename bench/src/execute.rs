@@ -34,12 +34,12 @@ pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
     let columns = ["execute", "length ÷ plan", "events", "heap ms", "ms", "× heap"];
     let mut table = Table::new("Carrying plans out", &columns);
     for case in asked {
-        let planned = Settings { block_ns: BLOCK_NS, ..Settings::default() };
+        let planned = Settings { block_ns: BLOCK_NS as f64, ..Settings::default() };
         let (plan, settings, every) = match case {
             "as-planned" => (&best, planned, 0),
             // One server in a hundred takes four times as long.
             "slow-servers" => (&best, planned, 100),
-            _ => (&none, Settings { block_ns: BLOCK_NS, ..Settings::online(Pick::LeastLoaded) }, 0),
+            _ => (&none, Settings { block_ns: BLOCK_NS as f64, ..Settings::online(Pick::LeastLoaded) }, 0),
         };
         let carry_out = || carry_out(&batch, &cluster, plan, settings, every);
         let (n_events, end_ns) = carry_out()?;

@@ -590,7 +590,7 @@ pub struct SimulateArgs {
     /// Try several values of a key: clients.count=16..256, network.nic=1Gb/s,10Gb/s
     #[arg(long, value_name = "KEY=A..B")]
     pub sweep: Vec<String>,
-    /// Try several numbers of copies: a sweep of workload.copies
+    /// Try several numbers of copies: a sweep of workload.copies. A batch keeps its first copies; further ones are drawn
     #[arg(long, value_name = "A..B")]
     pub replication: Option<String>,
     /// These policies, with commas between them, instead of those of the scenario

@@ -34,6 +34,13 @@ impl Default for Server {
     }
 }
 
+impl Server {
+    /// How long a request of so many bytes takes if nothing happens to the server.
+    pub fn usual_ns(&self, bytes: u64) -> u64 {
+        self.latency_ns.saturating_add(span_ns(bytes as f64, self.rate))
+    }
+}
+
 /// Spells of one length that come again and again, after pauses that are drawn.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stalls {

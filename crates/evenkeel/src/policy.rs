@@ -234,7 +234,7 @@ pub static POLICIES: [Policy; 45] = [
         room: "run",
         alias: None,
         source: "common practice",
-        summary: "as requests arrive, the copy that would be done first",
+        summary: "the copy that would be done first, as requests arrive; simulate decides when a server is free if all are there at once",
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::LeastLoaded, ask.seed), None)
         }),
@@ -244,7 +244,7 @@ pub static POLICIES: [Policy; 45] = [
         room: "run",
         alias: None,
         source: "Mitzenmacher 2001, tower",
-        summary: "as requests arrive, the lighter of two copies drawn by lot",
+        summary: "the lighter of two copies drawn by lot; decides when least-loaded does",
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::TwoChoices, ask.seed), None)
         }),
@@ -254,7 +254,7 @@ pub static POLICIES: [Policy; 45] = [
         room: "run",
         alias: None,
         source: "Finagle, tower",
-        summary: "as requests arrive, the copy that would be done first at its slowest pace of late",
+        summary: "the copy that would be done first at its slowest pace of late; decides when least-loaded does",
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::PeakEwma, ask.seed), None)
         }),
@@ -264,7 +264,7 @@ pub static POLICIES: [Policy; 45] = [
         room: "run",
         alias: None,
         source: "Dean and Barroso 2013",
-        summary: "p2c, with a second copy of what is late when it is carried out",
+        summary: "p2c, with a second copy of what is late when it is carried out; decides when least-loaded does",
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::TwoChoices, ask.seed), None)
         }),

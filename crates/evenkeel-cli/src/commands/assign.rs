@@ -89,9 +89,7 @@ fn named(name: &str) -> Result<(&'static Policy, AssignFn)> {
 
 /// What is made for such tasks.
 fn usual(input: &WorkInput) -> Result<(&'static Policy, AssignFn)> {
-    let work = &input.work;
-    let is_single = (0..work.n_tasks()).all(|task| work.inputs(task).len() <= 1);
-    named(if is_single { "opass-single" } else { "opass-multi" })
+    named(if input.work.is_single() { "opass-single" } else { "opass-multi" })
 }
 
 /// A share in percent; all of nothing.

@@ -340,6 +340,15 @@ fn wrong_work_is_refused() {
         ("[workload]\nkind = 'collective'\napps = 4294967295", "a.toml:3", "reads and writes"),
         ("[workload]\nkind = 'jobs'\ncycle = 2", "a.toml:3", "did you mean `cycles`?"),
         ("[workload]\nkind = 'jobs'\ncopies = 0", "a.toml:3", "0 copies"),
+        ("[executor]\nreplan = false\n[workload]\nkind = 'jobs'", "a.toml:1", "for requests"),
+        ("[executor]\nhedge_budget = 1.5", "a.toml:2", "from 0 to 1"),
+        ("[executor]\nhedge_after = 'p96'", "a.toml:2", "or \"p95\""),
+        ("[executor]\nhedge_after = 0.5", "a.toml:2", "from 1"),
+        ("[executor]\nhedge_after = true", "a.toml:2", "\"200ms\""),
+        ("[executor]\ndecide = 'late'", "a.toml:2", "there is no choice `late`"),
+        ("[executor]\nreplan_after = -0.1", "a.toml:2", "from 0"),
+        ("[executor]\nreplan = false\nreplan_after = 0.2", "a.toml:3", "leave one of them out"),
+        ("[executor]\nhedge = 1", "a.toml:2", "there is no key `hedge`"),
         ("[workload]\nkind = 'writes'\nwindow = -1", "a.toml:3", "integer `-1`"),
         ("[workload]\nkind = 'writes'\ncopies = 101", "a.toml:3", "101"),
         ("[workload]\nkind = 'writes'\nsizes = { from = 2, to = 1 }", "a.toml:3", "shortest first"),
@@ -403,6 +412,38 @@ fn wrong_arguments_are_refused() {
     assert_refused(&busy, &["simulate", "b.csv", "--servers", "s.csv"], &["backlogs"]);
 }
 
+/// A batch with other numbers of copies: the first ones stay, further ones are drawn.
+#[test]
+fn replication_of_a_batch() {
+    let rows = (0..40).map(|k| format!("c{},1000000,s0|s{}\n", k % 8, 1 + k % 3)).collect::<String>();
+    let folder = folder_with(&[("batch.csv", &format!("client,bytes,replicas\n{rows}"))]);
+    let report = json(&words("simulate batch.csv --replication 1..4 --policy optimal --json"), folder.path());
+    let makespans: Vec<f64> = results(&report).iter().map(|result| mean(result, "makespan")).collect();
+    // All on s0; as they are; and wherever there is room, at 10 ms each.
+    assert_eq!((makespans[0], makespans[3]), (0.4, 0.1));
+    let as_it_is = json(&words("simulate batch.csv --policy optimal --json"), folder.path());
+    assert_eq!(makespans[1], mean(&results(&as_it_is)[0], "makespan"));
+    let output = evenkeel(&words("simulate batch.csv --replication 4..5"), folder.path());
+    let message = "--sweep workload.copies=5: 5 copies are not from 1 to the 4 servers there are";
+    assert!(stderr(&output).contains(message), "{}", stderr(&output));
+}
+
+/// Tasks are compared by what `assign` would take, too.
+#[test]
+fn the_usual_policies_of_tasks() {
+    let folder = folder_with(&[
+        ("one.csv", "task,bytes,replicas\na,64,s0\nb,64,s1\n"),
+        ("two.csv", "task,bytes,replicas\na,64,s0\na,64,s1\nb,64,s1\n"),
+        ("procs.csv", "process,server\np0,s0\np1,s1\n"),
+    ]);
+    for tasks in ["one.csv", "two.csv"] {
+        let assigned = json(&["assign", tasks, "--processes", "procs.csv", "--json"], folder.path());
+        let report = json(&["simulate", tasks, "--processes", "procs.csv", "--json"], folder.path());
+        let policies: Vec<&Value> = results(&report).iter().map(|result| &result["policy"]).collect();
+        assert_eq!(policies, [&Value::from("rank"), &assigned["policy"], &Value::from("opass-dynamic")]);
+    }
+}
+
 /// More threads than any machine has are refused, not tried.
 #[test]
 fn threads_have_a_limit() {
@@ -460,7 +501,7 @@ fn all_is_documented() {
     for measure in results(&report)[0]["measures"].as_object().unwrap().keys() {
         assert!(text.contains(&format!("| `{measure}` |")), "{measure}");
     }
-    let tables = ["", "servers.", "servers.s0.", "slow.0.", "clients.", "network.", "workload."];
+    let tables = ["", "servers.", "servers.s0.", "slow.0.", "clients.", "network.", "executor.", "workload."];
     let of_kinds = ["jobs", "tasks", "writes", "collective"].map(|kind| (Some(kind), "workload."));
     for (kind, table) in tables.map(|table| (None, table)).into_iter().chain(of_kinds) {
         fs::write(

@@ -1,6 +1,7 @@
 //! A scheduler in the centre chooses servers again at every arrival (paper 001).
 
 use evenkeel::model::{Batch, Choice, Cluster, ServerId};
+use evenkeel::observe::Lateness;
 use evenkeel::select::replanned::{Move, Replanned, TakeBack};
 use serde::Deserialize;
 
@@ -25,16 +26,19 @@ pub enum HandOver {
 pub(crate) const SENT_ALL: u64 = u64::MAX;
 
 /// At every arrival what `take_back` says is chosen anew together with what has arrived. A server gets its next request
-/// when a slot is free. Each start is a decision of the centre and a message.
+/// when a slot is free. Each start is a decision of the centre and a message. Who `learns` takes servers for as slow as they
+/// have shown to be, not as fast as was said.
 pub fn centre(
     requests: &Requests,
     fabric: Fabric<'_>,
     view: &View,
     take_back: TakeBack,
+    learns: bool,
     select: impl FnMut(&Batch, &Cluster) -> Choice,
 ) -> Outcome {
     let mut windows = Windows::new(&fabric);
     let mut central = Central::new(Run::new(requests, fabric), view, take_back, select);
+    central.lateness = learns.then(|| Lateness::new(central.n_running.len()));
     while let Some((_, happening)) = central.run.fabric.next() {
         match happening {
             Happening::Arrival => {
@@ -61,6 +65,8 @@ pub(crate) struct Central<'a, F> {
     pub(crate) run: Run<'a>,
     pub(crate) hand_over: HandOver,
     scheduler: Replanned<'a, F>,
+    /// What was learnt of servers, if anything is.
+    lateness: Option<Lateness>,
     centre: Centre,
     /// When each request reaches its server, where it is handed over before it starts.
     ready_ns: Vec<u64>,
@@ -80,6 +86,7 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
         Self {
             scheduler: Replanned::new(batch, &view.cluster, take_back, select),
             hand_over: HandOver::AtStart,
+            lateness: None,
             centre: Centre::default(),
             ready_ns: vec![0; batch.n_requests()],
             awaited_ns: 0,
@@ -102,13 +109,20 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
         let job = self.run.whole(request, server);
         self.run.outcome.count(&job);
         self.n_running[server.index()] -= 1;
+        if let Some(lateness) = &mut self.lateness {
+            lateness.done(self.run.fabric.now_ns(), server, request.into());
+        }
         // It fits: it was in service.
         let _ = self.scheduler.done(request);
     }
 
     /// A request is lost, and will be sent elsewhere.
     pub(crate) fn lost(&mut self, request: u32) {
-        self.n_running[self.servers[request as usize].index()] -= 1;
+        let server = self.servers[request as usize];
+        self.n_running[server.index()] -= 1;
+        if let Some(lateness) = &mut self.lateness {
+            lateness.failed(server, request.into());
+        }
         self.stranded.push(request);
     }
 
@@ -123,7 +137,11 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
         if !self.issued.is_empty() && self.is_ready() {
             // Each is issued once.
             self.issued.drain(..).for_each(|request| _ = self.scheduler.arrived(request));
-            let moves = self.scheduler.replan();
+            let now_ns = self.run.fabric.now_ns();
+            let moves = match &self.lateness {
+                Some(lateness) => self.scheduler.replan_slowed(|server| lateness.factor(now_ns, server)),
+                None => self.scheduler.replan(),
+            };
             self.hand_over(&moves);
             self.run.outcome.n_replans += 1;
         }
@@ -184,5 +202,11 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
         self.servers[request as usize] = server;
         let job = self.run.whole(request, server);
         self.centre.dispatch(&mut self.run, job);
+        if let Some(lateness) = &mut self.lateness {
+            let hardware = self.run.fabric.hardware();
+            let from_ns = self.centre.free_ns.saturating_add(hardware.message_ns);
+            let expected_ns = hardware.servers[server.index()].usual_ns(job.bytes);
+            lateness.started(from_ns, server, request.into(), expected_ns);
+        }
     }
 }

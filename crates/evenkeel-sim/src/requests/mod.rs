@@ -11,9 +11,11 @@
 
 mod bid;
 mod centre;
+mod conduct;
 mod execute;
 mod policy;
 mod push;
+mod speed;
 
 use std::collections::VecDeque;
 
@@ -27,6 +29,7 @@ use crate::outcome::Outcome;
 pub use bid::{bid, rules};
 pub(crate) use centre::{Central, SENT_ALL};
 pub use centre::{HandOver, centre};
+pub use conduct::Conduct;
 pub use execute::execute;
 pub use policy::{NotServed, Planner, Way, by_policy};
 pub use push::push;
@@ -106,23 +109,21 @@ impl Requests {
 pub struct View {
     /// Speeds, slots and hosts.
     pub cluster: Cluster,
-    /// How long a block takes at speed 1, at least a nanosecond.
-    pub block_ns: u64,
-    /// The same, exactly.
-    exact_block_ns: f64,
+    /// How long a block takes at speed 1.
+    pub block_ns: f64,
 }
 
 impl View {
-    /// What the first server does has speed 1. Where all requests have one size the latency counts as part of it.
+    /// What the first server does has speed 1, unless speeds have a common measure that fits them better. Where all requests have one size the latency counts as part of it.
     pub fn new(requests: &Requests, hardware: &Hardware) -> Result<Self, ModelError> {
         let n_blocks = requests.common_blocks().unwrap_or(0).max(1);
         let latency = if requests.common_blocks().is_some() { 1.0 } else { 0.0 };
         let span = |server: &Server| {
             server.latency_ns as f64 * latency / n_blocks as f64 + requests.block_bytes as f64 / server.rate
         };
-        let base_ns = hardware.servers.first().map_or(1.0, span);
+        let block_ns = speed::unit(&hardware.servers.iter().map(span).collect::<Vec<f64>>());
         let servers = hardware.servers.iter().map(|server| {
-            let millionths = (base_ns / span(server) * 1e6 + 0.5) as u64;
+            let millionths = (block_ns / span(server) * 1e6 + 0.5) as u64;
             let speed = Speed::from_millionths(millionths.clamp(1, Speed::MAX.millionths()));
             model::Server { speed: speed.unwrap_or(Speed::ONE), slots: server.slots, backlog: 0 }
         });
@@ -133,13 +134,13 @@ impl View {
         let servers = hardware.servers.iter().map(|server| host(server.host));
         let clients = hardware.clients.iter().map(|client| host(client.host));
         let cluster = cluster.on_hosts(servers, clients);
-        Ok(Self { cluster, block_ns: ((base_ns + 0.5) as u64).max(1), exact_block_ns: base_ns })
+        Ok(Self { cluster, block_ns })
     }
 
     /// No schedule of requests of whole blocks that are all there from the start ends earlier.
     pub fn bound_ns(&self, requests: &Requests) -> u64 {
         let (_, bound) = optimal::select(&requests.batch, &self.cluster, Goal::Length);
-        (bound.value.to_f64() * self.exact_block_ns) as u64
+        (bound.value.to_f64() * self.block_ns) as u64
     }
 }
 

@@ -5,11 +5,11 @@ use evenkeel::draw::Ties;
 use evenkeel::model::{Choice, Schedule};
 use evenkeel::order::colour;
 use evenkeel::policy::{Ask, Kind, OrderFn, PlanFn, Policy, SelectFn};
-use evenkeel::run::{BadPlan, Pick, Settings};
+use evenkeel::run::{BadPlan, Pick};
 use evenkeel::select::replanned::TakeBack;
 use evenkeel::select::{Goal, optimal};
 
-use super::{Requests, View, bid, centre, execute, push, rules};
+use super::{Conduct, Requests, View, bid, centre, execute, push, rules};
 use crate::fabric::Fabric;
 use crate::outcome::Outcome;
 
@@ -18,7 +18,7 @@ use crate::outcome::Outcome;
 pub enum Way {
     /// All is planned at the start; the executor carries the plan out, and mends it.
     Planned(Planner),
-    /// The executor picks a server for each request when it arrives.
+    /// The executor picks a server for each request when it arrives, or when one is free.
     Online(Pick),
     /// The same, and what is late is started a second time.
     Hedged,
@@ -28,6 +28,8 @@ pub enum Way {
     Pushed(SelectFn),
     /// A centre chooses at every arrival.
     Central(TakeBack, SelectFn),
+    /// The same, and it learns who is slow.
+    Learning(SelectFn),
 }
 
 /// Who plans.
@@ -52,6 +54,7 @@ impl Way {
             // These do not look at what servers have to do, so it does not matter when they choose.
             ("first" | "random" | "nearest", Kind::Select(select)) => Self::Pushed(select),
             ("aequi", Kind::Select(select)) if is_over_time => Self::Central(TakeBack::Overload, select),
+            ("optimal", Kind::Select(select)) if is_over_time => Self::Learning(select),
             (_, Kind::Select(select)) if is_over_time => Self::Central(TakeBack::Everything, select),
             ("optimal", Kind::Select(select)) => Self::Planned(Planner::Select(select)),
             (_, Kind::Select(select)) => Self::Pushed(select),
@@ -81,6 +84,7 @@ pub fn by_policy(
     requests: &Requests,
     fabric: Fabric<'_>,
     policy: &Policy,
+    conduct: &Conduct,
     seed: u64,
 ) -> Result<Outcome, NotServed> {
     let is_over_time = requests.arrivals_ns.is_some();
@@ -92,30 +96,31 @@ pub fn by_policy(
     let mut outcome = match way {
         Way::Planned(planner) => {
             let (plan, n_messages, n_rounds) = planner.plan(requests, &view, &ask);
-            let settings = Settings { block_ns: view.block_ns, seed, ..Settings::default() };
-            let mut outcome = execute(requests, fabric, &view, &plan, settings)?;
+            let mut outcome = execute(requests, fabric, &view, &plan, conduct.planned(&view, seed))?;
             outcome.n_messages += n_messages;
             outcome.n_rounds = n_rounds;
             outcome
         }
         Way::Online(pick) => {
-            let settings = Settings { block_ns: view.block_ns, seed, ..Settings::online(pick) };
+            let settings = conduct.online(pick, is_over_time, &view, seed);
             execute(requests, fabric, &view, &Schedule::default(), settings)?
         }
         Way::Hedged => {
-            let settings = Settings { block_ns: view.block_ns, seed, ..Settings::hedged(batch) };
+            let settings = conduct.hedged(batch, is_over_time, &view, seed);
             execute(requests, fabric, &view, &Schedule::default(), settings)?
         }
-        Way::Bid(rules) => {
-            let settings = Settings { block_ns: view.block_ns, seed, ..Settings::default() };
-            bid(requests, fabric, &view, rules, settings)?
-        }
+        Way::Bid(rules) => bid(requests, fabric, &view, rules, conduct.planned(&view, seed))?,
         Way::Pushed(select) => push(requests, fabric, &select(batch, cluster, &ask).0),
-        Way::Central(take_back, select) => {
+        Way::Central(_, select) | Way::Learning(select) => {
             // What is left is chosen for again and again, so that the load counts and not the order.
             let ask = Ask { goal: Goal::MaxLoad, ..ask };
             let choose = |batch: &_, cluster: &_| -> Choice { select(batch, cluster, &ask).0 };
-            centre(requests, fabric, &view, take_back, choose)
+            let (take_back, learns) = match way {
+                Way::Central(take_back, _) => (take_back, false),
+                _ => (TakeBack::Everything, true),
+            };
+            let take_back = if conduct.replans { take_back } else { TakeBack::Nothing };
+            centre(requests, fabric, &view, take_back, learns, choose)
         }
     };
     outcome.bound_ns = (!is_over_time).then(|| requests.bound_ns(hardware, &outcome.undone)).transpose()?;

@@ -5,7 +5,9 @@
 //! policies meet the same requests on the same cluster.
 
 mod cluster;
+mod copies;
 mod document;
+mod executor;
 mod workload;
 
 use std::collections::BTreeMap;
@@ -22,8 +24,10 @@ use crate::chance::sub_seed;
 use crate::hardware::Hardware;
 use crate::measure::{self, MEASURES, Measure};
 use crate::outcome::Outcome;
+use crate::requests::Conduct;
 use cluster::{Clients, Cluster, Different, Down, Network, Servers, Slow};
 use document::{Document, Places};
+use executor::Executor;
 use workload::Workload;
 
 /// The files that a scenario names, as it names them.
@@ -80,6 +84,8 @@ struct Rest {
     clients: Clients,
     #[serde(default)]
     network: Network,
+    #[serde(default)]
+    executor: Executor,
     // Taken before; here for the list of known keys.
     #[serde(default, rename = "servers")]
     _servers: (),
@@ -100,6 +106,7 @@ pub struct Scenario {
     pub policies: Vec<&'static Policy>,
     /// What is to be told, if not everything.
     pub measures: Option<Vec<&'static Measure>>,
+    conduct: Conduct,
     cluster: Cluster,
     workload: Workload,
 }
@@ -121,12 +128,13 @@ impl Scenario {
         };
         let mut workload = Workload::parse(kind, &document, workload)?;
         let rest: Rest = document.parse_rest()?;
-        let Rest { slow, down, clients, network, .. } = rest;
+        let Rest { slow, down, clients, network, executor, .. } = rest;
         let (names, n_clients, described) = (Vec::new(), 0, None);
         let mut cluster =
             Cluster { servers, named, slow, down, clients, network, names, n_clients, described };
         let places = &document.places;
         workload.settle(&mut cluster, places, load)?;
+        let conduct = executor.conduct(places)?;
         cluster.check(places)?;
         workload.check(&cluster, places)?;
         let repetitions = rest.repetitions.unwrap_or(1);
@@ -140,6 +148,7 @@ impl Scenario {
             repetitions,
             policies: policies(rest.policies, &workload, places)?,
             measures: measures(rest.measures, places)?,
+            conduct,
             cluster,
             workload,
         })
@@ -175,7 +184,7 @@ impl Scenario {
         let (seed, hardware) = (self.lots(repetition), self.hardware(repetition));
         let queue = self.cluster.queue();
         let queue = queue.as_ref().map(|queue| queue as &dyn Fn() -> Box<dyn evenkeel::queue::Queue>);
-        self.workload.run(&hardware, queue, policy, seed, keep_timeline)
+        self.workload.run(&hardware, queue, policy, &self.conduct, seed, keep_timeline)
     }
 }
 

@@ -12,6 +12,7 @@ use serde::Deserialize;
 use toml::de::DeTable;
 
 use super::cluster::{Cluster, Sizes};
+use super::copies::with_copies;
 use super::document::{Document, Places, ScenarioError, not_known};
 use super::{Files, Load};
 use crate::chance::{exponential, sub_seed, uniform};
@@ -21,7 +22,7 @@ use crate::hardware::Hardware;
 use crate::jobs::Jobs;
 use crate::outcome::Outcome;
 use crate::refused::Refused;
-use crate::requests::{self, Requests, Way};
+use crate::requests::{self, Conduct, Requests, Way};
 use crate::tasks::Tasks;
 use crate::units::{Bytes, Span};
 use crate::writes::Writes;
@@ -76,8 +77,12 @@ impl Workload {
         load: &dyn Load,
     ) -> Result<(), ScenarioError> {
         let key = "servers.queue";
-        if !matches!(self, Self::Requests(_)) && places.has(key) {
-            return Err(places.error(key, "queues are for requests; leave it out"));
+        if !matches!(self, Self::Requests(_)) {
+            for (key, what) in [(key, "queues are"), ("executor", "the executor is")] {
+                if places.has(key) {
+                    return Err(places.error(key, format!("{what} for requests; leave it out")));
+                }
+            }
         }
         match self {
             Self::Requests(work) => work.settle(cluster, places, load),
@@ -160,10 +165,13 @@ impl Workload {
     }
 
     /// The policies that are compared unless some are named.
+    ///
+    /// Of tasks one that `assign` takes by itself, between what is done without a policy and what is done without a plan.
     pub(super) fn usual(&self) -> &'static [&'static str] {
         match self {
             Self::Requests(_) => &["nearest", "random", "least-loaded", "optimal"],
             Self::Jobs(_) => &["random", "lddf", "hddf", "equi", "aequi", "optimal"],
+            Self::Tasks(work) if work.is_single() => &["rank", "opass-single", "opass-dynamic"],
             Self::Tasks(_) => &["rank", "opass-multi", "opass-dynamic"],
             Self::Writes(_) => &["rr", "two-choice", "mlml", "trh", "nltr"],
             Self::Collective(_) => &["nio", "sio", "hio", "hio-edd"],
@@ -213,6 +221,7 @@ impl Workload {
         hardware: &Hardware,
         queue: Option<&dyn Fn() -> Box<dyn Queue>>,
         policy: &Policy,
+        conduct: &Conduct,
         seed: u64,
         keep_timeline: bool,
     ) -> Result<Outcome, String> {
@@ -223,7 +232,7 @@ impl Workload {
                 if keep_timeline {
                     fabric.keep_timeline();
                 }
-                requests::by_policy(&requests, fabric, policy, sub_seed(seed, POLICY))
+                requests::by_policy(&requests, fabric, policy, conduct, sub_seed(seed, POLICY))
                     .map_err(|error| error.to_string())
             }
             Self::Jobs(work) => {
@@ -333,6 +342,11 @@ impl TasksWork {
         Ok(())
     }
 
+    /// Whether no task has several inputs.
+    fn is_single(&self) -> bool {
+        self.loaded.as_ref().map_or(self.tasks.inputs.len() <= 1, |work| work.is_single())
+    }
+
     fn total_bytes(&self, cluster: &Cluster) -> f64 {
         if let Some(work) = &self.loaded {
             return work.total_bytes() as f64;
@@ -363,6 +377,7 @@ const REQUESTS: u64 = 0;
 const SIZES: u64 = 1;
 const ARRIVALS: u64 = 2;
 const POLICY: u64 = 3;
+const COPIES: u64 = 4;
 
 /// When requests arrive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -495,7 +510,7 @@ impl RequestsWork {
         places: &Places,
         load: &dyn Load,
     ) -> Result<(), ScenarioError> {
-        let drawn = ["requests", "bytes", "copies", "law", "ratio", "hot_spots", "in_turn"];
+        let drawn = ["requests", "bytes", "law", "ratio", "hot_spots", "in_turn"];
         let drawn = drawn.map(|key| format!("workload.{key}"));
         let counts = ["servers.count", "clients.count"].map(str::to_owned);
         if let Some(key) = drawn.iter().chain(&counts).find(|key| places.has(key)) {
@@ -525,6 +540,15 @@ impl RequestsWork {
         cluster.described = Some(described);
         if batch.n_requests() == 0 {
             return Err(places.error("workload.batch", "the batch has no requests"));
+        }
+        let (copies, n_servers) = (u64::from(self.copies.unwrap_or(1)), cluster.names.len() as u64);
+        if !(1..=n_servers).contains(&copies) {
+            let message = format!("{copies} copies are not from 1 to the {n_servers} servers there are");
+            return Err(places.error("workload.copies", message));
+        }
+        if copies.saturating_mul(batch.n_requests() as u64) > MOST_COPIES {
+            let message = format!("that many copies are not simulated; at most {MOST_COPIES} in all");
+            return Err(places.error("workload.copies", message));
         }
         self.loaded = Some(batch);
         Ok(())
@@ -590,14 +614,16 @@ impl RequestsWork {
     /// The requests of one repetition.
     fn draw(&self, hardware: &Hardware, seed: u64) -> Result<Requests, String> {
         let arrivals_ns = self.arrivals(&mut Seeded::new(sub_seed(seed, ARRIVALS)));
-        let (batch, bytes) = match (&self.loaded, self.block) {
-            (Some(batch), Some(Bytes(block_bytes))) => {
-                return Ok(Requests { batch: batch.clone(), block_bytes, bytes: None, arrivals_ns });
+        let (batch, bytes) = match &self.loaded {
+            Some(batch) => {
+                let copied = |copies| with_copies(batch, copies, sub_seed(seed, COPIES));
+                let copied = self.copies.map(copied).transpose().map_err(|error| error.to_string())?;
+                let batch = copied.unwrap_or_else(|| batch.clone());
+                // As `plan` has it: a block is a byte, unless it is said to be more.
+                let block_bytes = self.block.map_or(1, |block| block.0);
+                return Ok(Requests { batch, block_bytes, bytes: None, arrivals_ns });
             }
-            (Some(batch), None) => {
-                (batch.clone(), (0..batch.n_requests()).map(|request| batch.blocks(request)).collect())
-            }
-            (None, _) => {
+            None => {
                 let (n_servers, n_clients) = (hardware.servers.len() as u32, hardware.clients.len() as u32);
                 let workload = self.workload(n_servers, n_clients, sub_seed(seed, REQUESTS));
                 let batch = workload.generate().map_err(|error| error.to_string())?;

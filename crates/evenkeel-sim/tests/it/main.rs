@@ -2,6 +2,7 @@
 
 mod bid;
 mod collective;
+mod conduct;
 mod fabric;
 mod jobs;
 mod kinds;

@@ -125,13 +125,14 @@ fn a_constant_cluster_ends_at_the_bound_and_the_latencies() {
     hardware.message_ns = 1_000;
     hardware.servers.iter_mut().for_each(|server| server.latency_ns = 20_000);
     let view = View::new(&requests, &hardware).expect("a good cluster");
-    assert_eq!(view.block_ns, MILLISECOND + 20_000);
+    let block_ns = MILLISECOND + 20_000;
+    assert_eq!(view.block_ns, block_ns as f64);
     let (choice, _) = optimal::select(&requests.batch, &view.cluster, Goal::Length);
     let plan = colour::order(&requests.batch, &view.cluster, &choice);
     let settings = Settings { block_ns: view.block_ns, ..Settings::default() };
     let outcome =
         execute(&requests, Fabric::new(&hardware, None), &view, &plan, settings).expect("a good plan");
     let n_in_turn = 250;
-    assert_eq!(view.bound_ns(&requests), n_in_turn * view.block_ns);
-    assert_eq!(outcome.makespan_ns, n_in_turn * (view.block_ns + hardware.message_ns));
+    assert_eq!(view.bound_ns(&requests), n_in_turn * block_ns);
+    assert_eq!(outcome.makespan_ns, n_in_turn * (block_ns + hardware.message_ns));
 }

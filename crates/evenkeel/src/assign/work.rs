@@ -60,6 +60,11 @@ impl Work {
         self.input_ends.len()
     }
 
+    /// Whether no task has several inputs.
+    pub fn is_single(&self) -> bool {
+        (0..self.n_tasks()).all(|task| self.inputs(task).len() <= 1)
+    }
+
     /// The number of inputs of all tasks.
     pub fn n_inputs(&self) -> usize {
         self.bytes.len()

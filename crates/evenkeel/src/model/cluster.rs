@@ -261,6 +261,21 @@ impl Cluster {
         cluster
     }
 
+    /// The cluster of that batch when each server takes so many times as long as was said; the cluster as it is if times
+    /// would become too long.
+    pub(crate) fn slowed(self, batch: &Batch, factor: impl Fn(ServerId) -> f64) -> Self {
+        let slower = |(id, server): (u32, &Server)| {
+            let millionths = server.speed.millionths() as f64 / factor(ServerId(id)).max(1.0);
+            let speed = Speed::from_millionths((millionths as u64).max(1)).unwrap_or(server.speed);
+            Server { speed, ..server.clone() }
+        };
+        let servers = (0..).zip(&self.servers).map(slower).collect();
+        match Self::new(batch, servers, self.clients.clone(), None) {
+            Ok(slowed) => Self { servers: slowed.servers, ..self },
+            Err(_) => self,
+        }
+    }
+
     /// What is known of a server.
     #[inline]
     pub fn server(&self, id: ServerId) -> &Server {

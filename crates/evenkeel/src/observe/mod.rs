@@ -3,16 +3,19 @@
 //! * [`ServerLog`] – how much was sent to each server and is not known to be done (paper 004 §3.3).
 //! * [`HeatMap`] – how many clients each server has, and when it was last chosen (paper 003 §4.6).
 //! * [`speed`] – how fast each server is, and who is a straggler.
+//! * [`Lateness`] – how many times longer than expected each server takes at the moment.
 //!
 //! All are state machines: they are told what happens and asked what follows, and have no clock. What fits
 //! nothing is refused as [`Stray`] and changes nothing.
 
 mod exp;
 mod heat;
+mod lateness;
 mod log;
 pub mod speed;
 
 pub use heat::{HeatMap, Warmth};
+pub use lateness::Lateness;
 pub use log::{Forget, ServerLog, SortKey, Unit, lowered};
 
 use crate::model::ServerId;

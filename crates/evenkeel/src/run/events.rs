@@ -109,7 +109,11 @@ impl Executor<'_> {
         }
         let server = self.batch.replicas().of(request as usize)[0];
         let piece = self.add_piece(self.piece(request, server, 0, size));
-        self.place(piece, None);
+        if self.decides_late() && self.has_holder(request) {
+            self.wait_for_any(piece);
+        } else {
+            self.place(piece, None);
+        }
     }
 
     fn on_progress(&mut self, transfer: u64, moved: Fixed) {
@@ -131,7 +135,7 @@ impl Executor<'_> {
 
     fn on_done(&mut self, transfer: u64, out: &mut Vec<Action>) {
         let Some(run) = self.running.get(transfer).copied() else { return };
-        if self.settings.late == Late::P95 {
+        if [self.settings.late, self.settings.hedge_after].contains(&Late::P95) {
             self.recent.push((self.now_ns - run.started_ns) as f64 / blocks(run.size));
         }
         self.learn(&run, run.size);

@@ -8,12 +8,16 @@ use super::gauge::{self, Gauge, Nanoblocks, Recent, duration_ns};
 use super::lists::{Entry, Marks, NONE, Piece, Side};
 use super::timers::Timers;
 use super::transfers::Transfers;
+use super::undecided::Undecided;
 use super::{BadPlan, Settings};
 use crate::draw::Seeded;
 use crate::model::{Batch, Cluster, Fixed, Ratio, Schedule, ServerId, Transfer};
 
 /// What is planned of a request may be off its size by so much, since plans are rounded.
 const ROUNDED: Nanoblocks = 1_000_000;
+
+/// Less than that is no lateness: clocks tick, and sizes are rounded to bytes.
+pub(super) const ROUNDED_NS: u64 = 1_000;
 
 /// Carries out a plan, or serves what arrives; see [the room](super).
 #[derive(Debug)]
@@ -36,6 +40,8 @@ pub struct Executor<'a> {
     pub(super) timers: Timers,
     /// What waits for a server to come back, and until when.
     pub(super) parked: VecDeque<(u64, Entry)>,
+    /// What waits for any of its servers to be free.
+    pub(super) undecided: Undecided,
     /// Whether nothing was late and nothing has failed.
     pub(super) keeps_to_plan: bool,
     /// All pieces before this one have left their lists.
@@ -94,6 +100,7 @@ impl<'a> Executor<'a> {
         settings: Settings,
         now_ns: u64,
     ) -> Result<Self, BadPlan> {
+        let settings = Settings { block_ns: settings.sane_block_ns(), ..settings };
         let unknown =
             Request { first: NONE, n_left: 0, n_failures: 0, is_hedged: false, stage: Stage::Unknown };
         let mut executor = Self {
@@ -113,6 +120,7 @@ impl<'a> Executor<'a> {
             running: Transfers::default(),
             timers: Timers::default(),
             parked: VecDeque::new(),
+            undecided: Undecided::new(cluster),
             keeps_to_plan: !plan.transfers.is_empty(),
             n_left_lists: 0,
             to_look_at: Vec::new(),
@@ -226,9 +234,9 @@ impl<'a> Executor<'a> {
 
     /// The end of a transfer that starts as planned, and half its length more.
     fn due_ns(&self, start: Fixed, server: ServerId, blocks: Nanoblocks) -> u64 {
-        let start_ns = duration_ns(gauge::blocks(start.nanos()) * self.settings.block_ns as f64);
+        let start_ns = duration_ns(gauge::blocks(start.nanos()) * self.settings.block_ns);
         let takes_ns = duration_ns(gauge::blocks(blocks) * self.gauges[server.index()].pace_ns * 1.5);
-        self.origin_ns.saturating_add(start_ns).saturating_add(takes_ns).saturating_add(1)
+        self.origin_ns.saturating_add(start_ns).saturating_add(takes_ns).saturating_add(ROUNDED_NS)
     }
 
     /// A request's size.
@@ -287,7 +295,6 @@ impl<'a> Executor<'a> {
 }
 
 /// A time of a plan in nanoseconds, as long as can be if it is longer.
-pub(super) fn to_ns(time: Ratio, block_ns: u64) -> u64 {
-    let ns = time.numerator().checked_mul(block_ns.into()).map(|ns| ns / u128::from(time.denominator()));
-    ns.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(u64::MAX)
+pub(super) fn to_ns(time: Ratio, block_ns: f64) -> u64 {
+    duration_ns(time.to_f64() * block_ns)
 }

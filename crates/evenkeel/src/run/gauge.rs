@@ -6,6 +6,8 @@ use crate::model::{Cluster, Server};
 const LEARN: f64 = 0.1;
 /// After so long half of a peak is forgotten: long against a transfer, short against an outage (Finagle's default).
 const PEAK_NS: f64 = 10e9;
+/// After so many times what a late transfer had taken, half of the fear of its server is forgotten.
+const FEAR: f64 = 4.0;
 /// Transfers that the 95th percentile is taken of.
 const N_RECENT: usize = 64;
 
@@ -35,6 +37,9 @@ pub(super) struct Gauge {
     pub(super) pace_ns: f64,
     proven_ns: f64,
     planned_pace_ns: f64,
+    /// When something was late for the last time, and how long it had taken then.
+    feared_at_ns: u64,
+    feared_for_ns: u64,
     /// The same, but it rises at once and falls slowly.
     peak_ns: f64,
     peak_at_ns: u64,
@@ -42,17 +47,17 @@ pub(super) struct Gauge {
 }
 
 impl Gauge {
-    fn new(server: &Server, block_ns: u64, now_ns: u64) -> Self {
-        let millionths = u128::from(server.speed.millionths());
-        let busy_ns = (u128::from(server.busy()) * 1_000_000).saturating_mul(block_ns.into()) / millionths;
-        let pace_ns = block_ns as f64 * 1e6 / millionths as f64;
+    fn new(server: &Server, block_ns: f64, now_ns: u64) -> Self {
+        let pace_ns = block_ns * 1e6 / server.speed.millionths() as f64;
         Self {
             left: 0,
             is_up: true,
-            free_from_ns: now_ns.saturating_add(u64::try_from(busy_ns).unwrap_or(u64::MAX)),
+            free_from_ns: now_ns.saturating_add(duration_ns(server.busy() as f64 * pace_ns)),
             pace_ns,
             proven_ns: pace_ns,
             planned_pace_ns: pace_ns,
+            feared_at_ns: now_ns,
+            feared_for_ns: 0,
             peak_ns: pace_ns,
             peak_at_ns: now_ns,
             slots: server.slots.into(),
@@ -60,8 +65,8 @@ impl Gauge {
     }
 
     /// All servers of a cluster.
-    pub(super) fn all(cluster: &Cluster, block_ns: u64, now_ns: u64) -> Vec<Self> {
-        cluster.servers().iter().map(|server| Self::new(server, block_ns.max(1), now_ns)).collect()
+    pub(super) fn all(cluster: &Cluster, block_ns: f64, now_ns: u64) -> Vec<Self> {
+        cluster.servers().iter().map(|server| Self::new(server, block_ns, now_ns)).collect()
     }
 
     /// Whether it takes more than so many times as long for a block as it was said to.
@@ -72,7 +77,15 @@ impl Gauge {
     /// How long the server takes for all it has to do and so much more.
     pub(super) fn wait_ns(&self, now_ns: u64, more: Nanoblocks) -> f64 {
         let busy_ns = self.free_from_ns.saturating_sub(now_ns) as f64;
-        busy_ns + blocks(self.left + more) * self.pace_ns / self.slots
+        busy_ns + blocks(self.left + more) * self.pace_at(now_ns) / self.slots
+    }
+
+    /// The pace without the fears that are forgotten: who is avoided proves nothing, and needs another chance.
+    fn pace_at(&self, now_ns: u64) -> f64 {
+        let memory_ns = FEAR * self.feared_for_ns as f64;
+        let passed_ns = now_ns.saturating_sub(self.feared_at_ns) as f64;
+        let fear_ns = (self.pace_ns - self.proven_ns).max(0.0);
+        self.proven_ns + fear_ns * memory_ns / (memory_ns + passed_ns).max(1.0)
     }
 
     /// The same at the slowest pace seen lately.
@@ -109,6 +122,7 @@ impl Gauge {
     pub(super) fn at_least(&mut self, now_ns: u64, left: Nanoblocks, passed_ns: u64) {
         if left > 0 {
             self.pace_ns = self.pace_ns.max(passed_ns as f64 / blocks(left));
+            (self.feared_at_ns, self.feared_for_ns) = (now_ns, passed_ns);
             self.peak(now_ns, self.pace_ns);
         }
     }

@@ -17,6 +17,8 @@ pub(super) enum State {
     Queued,
     /// All servers that hold it are down.
     Parked,
+    /// In the lists of its client and of all servers that hold it, for whichever is free first.
+    Undecided,
     /// Under way.
     Running,
     /// Done, or given up with its request.
@@ -44,6 +46,9 @@ impl Piece {
     }
 }
 
+/// A power of two, so that turns can wrap.
+const N_STATES: u32 = 8;
+
 /// Where each piece is, and how often it was put somewhere: entries of earlier turns are stale. Apart from the
 /// pieces, since lists are looked through all the time.
 #[derive(Debug)]
@@ -60,17 +65,18 @@ impl Marks {
     }
 
     pub(super) fn state(&self, piece: u32) -> State {
-        [State::Queued, State::Parked, State::Running, State::Over][(self.0[piece as usize] % 4) as usize]
+        const ALL: [State; 5] = [State::Queued, State::Parked, State::Undecided, State::Running, State::Over];
+        ALL[((self.0[piece as usize] % N_STATES) as usize).min(ALL.len() - 1)]
     }
 
     pub(super) fn set(&mut self, piece: u32, state: State) {
         let mark = &mut self.0[piece as usize];
-        *mark = *mark - *mark % 4 + state as u32;
+        *mark = *mark - *mark % N_STATES + state as u32;
     }
 
     /// Puts a piece somewhere anew.
     pub(super) fn put(&mut self, piece: u32, state: State) {
-        self.0[piece as usize] = self.0[piece as usize].wrapping_add(4);
+        self.0[piece as usize] = self.0[piece as usize].wrapping_add(N_STATES);
         self.set(piece, state);
     }
 
@@ -204,6 +210,11 @@ impl Node {
     /// The entry at a place, stale or not.
     pub(super) fn get(&self, place: usize) -> Option<Entry> {
         place.checked_sub(1).map_or(self.first, |place| self.others.get(place).copied())
+    }
+
+    /// The entries in order, stale or not.
+    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
+        self.first.into_iter().chain(self.others.iter().copied())
     }
 
     /// The entries from the last to the first, stale or not.

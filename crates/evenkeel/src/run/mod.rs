@@ -18,7 +18,8 @@
 //! **Each request is delivered once, or fails once with the reason.** Events about transfers that are over are told
 //! as such and change nothing.
 //!
-//! Without a plan, or for requests that arrive beside it, the server is picked on arrival: [`online`].
+//! Without a plan, or for requests that arrive beside it, a server is picked by [`online`]: when the request arrives,
+//! or when a server is free for it ([`Decide`]).
 
 mod events;
 mod executor;
@@ -31,6 +32,7 @@ mod share;
 mod start;
 mod timers;
 mod transfers;
+mod undecided;
 
 use crate::model::{Batch, Choice, ClientId, Cluster, Fixed, ServerId};
 use crate::select::{Goal, optimal};
@@ -170,6 +172,19 @@ pub enum Late {
     /// When it has taken longer than 95 of 100 of the last transfers, for its size (Dean and Barroso, The Tail at
     /// Scale, 2013).
     P95,
+    /// When it has taken longer than so many nanoseconds.
+    AfterNs(u64),
+}
+
+/// When the server of a request that is not planned is picked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Decide {
+    /// When the request arrives. It then waits for that server.
+    OnArrival,
+    /// When its client and one of the servers that hold it are free: until then it waits for all of them. A server that
+    /// turns out to be slow just asks less often. Beside a plan that is kept to, and where clients share work, servers are
+    /// picked on arrival nevertheless.
+    WhenFree,
 }
 
 /// Chooses replicas for what is unstarted.
@@ -188,15 +203,20 @@ pub struct Replan {
 /// time.
 #[derive(Clone, Copy, Debug)]
 pub struct Settings {
-    /// How long a block takes at speed 1.
-    pub block_ns: u64,
+    /// How long a block takes at speed 1. Small blocks may take less than a nanosecond.
+    pub block_ns: f64,
     /// Who serves what arrives, or has to move.
     pub pick: Pick,
-    /// When a transfer is late.
+    /// When that is decided of what arrives.
+    pub decide: Decide,
+    /// When a transfer is late. Its server is then believed to be as slow as that shows.
     pub late: Late,
+    /// When a transfer is late enough for a second copy.
+    pub hedge_after: Late,
     /// Whether to plan anew, and when.
     pub replan: Option<Replan>,
-    /// Blocks that may be moved twice, in all; 0: what is late is only waited for.
+    /// Blocks that may be moved twice, in all; 0: what is late is only waited for. Without re-planning, whatever waits
+    /// behind a transfer that is late enough goes elsewhere, too, which moves nothing twice.
     pub hedge_blocks: u64,
     /// How often transfers of a request may fail, or be lost with their server, before it does: so it does not try for
     /// ever where a server comes and goes.
@@ -214,10 +234,12 @@ impl Default for Settings {
     fn default() -> Self {
         let planner: Planner = |batch, cluster| optimal::select(batch, cluster, Goal::MaxLoad).0;
         Self {
-            block_ns: 1_000_000_000,
+            block_ns: 1e9,
             pick: Pick::LeastLoaded,
+            decide: Decide::OnArrival,
             // Servers vary by less than that when nothing is wrong.
             late: Late::Share(0.5),
+            hedge_after: Late::Share(0.5),
             // A tenth: planning costs far less than a tenth of any run that is worth planning.
             replan: Some(Replan { share: 0.1, planner }),
             hedge_blocks: 0,
@@ -230,7 +252,8 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The server is picked when a request arrives, and the request stays there.
+    /// The server is picked when a request arrives, and the request stays there; with [`Decide::WhenFree`], when one is
+    /// free.
     pub fn online(pick: Pick) -> Self {
         Self { pick, replan: None, ..Self::default() }
     }
@@ -239,6 +262,11 @@ impl Settings {
     /// what is later than that is a twentieth.
     pub fn hedged(batch: &Batch) -> Self {
         let hedge_blocks = batch.total_blocks().div_ceil(20);
-        Self { late: Late::P95, hedge_blocks, ..Self::online(Pick::TwoChoices) }
+        Self { hedge_after: Late::P95, hedge_blocks, ..Self::online(Pick::TwoChoices) }
+    }
+
+    /// The time of a block: above 0, and no longer than can be told.
+    fn sane_block_ns(&self) -> f64 {
+        self.block_ns.max(1e-9).min(u64::MAX as f64)
     }
 }

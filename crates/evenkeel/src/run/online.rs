@@ -1,8 +1,9 @@
-//! Policies that pick a server when a request arrives: `least-loaded`, `p2c`, `peak-ewma`.
+//! Policies that pick a server for one request after the other: `least-loaded`, `p2c`, `peak-ewma`.
 //!
 //! What users of load balancers know, on the executor's view of the servers. All go by how long a server will take
 //! for what it has to do: blocks that are queued or under way, times what a block takes there, over its slots.
-//! `hedged` is `p2c` with a second copy of what is late: [`Settings::hedged`](super::Settings::hedged).
+//! When they are asked is up to [`Decide`](super::Decide): as a request arrives, or as a server that holds it is free, and
+//! then they choose among those that are. `hedged` is `p2c` with a second copy of what is late: [`Settings::hedged`](super::Settings::hedged).
 
 use super::gauge::{Gauge, Nanoblocks};
 use crate::draw::{Draw, Seeded};
@@ -59,7 +60,7 @@ impl Pick {
 
 /// The policy as a plan: all requests arrive at once, in the batch's order, before any of them is served.
 pub fn drain(batch: &Batch, cluster: &Cluster, pick: Pick, seed: u64) -> Choice {
-    let mut gauges = Gauge::all(cluster, 1_000_000, 0);
+    let mut gauges = Gauge::all(cluster, 1e6, 0);
     let mut draw = Seeded::new(seed);
     let servers = batch.replicas().iter().enumerate().map(|(i, set)| {
         let more = Nanoblocks::from(batch.blocks(i)) * 1_000_000_000;

@@ -5,7 +5,7 @@
 //! choice is taken if its last server is predicted to be done earlier.
 
 use super::Replan;
-use super::executor::{End, Executor, to_ns};
+use super::executor::{End, Executor, ROUNDED_NS, to_ns};
 use super::gauge::{Gauge, Nanoblocks, blocks, duration_ns};
 use super::lists::{NONE, Piece, State};
 use crate::model::{Choice, Cluster, Fixed, Part, Server, ServerId, Speed};
@@ -19,7 +19,7 @@ impl Executor<'_> {
         let grown = 1.0 + share.max(0.0);
         // While all goes as planned the prediction, which does not know the order, is worth less than the plan.
         let is_off_plan = !self.keeps_to_plan || self.gauges[server.index()].is_slower_by(grown);
-        let is_later = end_ns > since_ns(self.predicted_ns) * grown;
+        let is_later = end_ns > since_ns(self.predicted_ns) * grown + ROUNDED_NS as f64;
         self.wants_replan |= is_later && is_off_plan && self.servers[server.index()].n_queued > 0;
     }
 
@@ -74,7 +74,7 @@ impl Executor<'_> {
         }
         let now = |((gauge, server), ns): ((&Gauge, &Server), f64)| {
             let busy_ns = gauge.free_from_ns.saturating_sub(self.now_ns) as f64 * f64::from(server.slots);
-            let millionths = self.settings.block_ns.max(1) as f64 * 1e6 / gauge.pace_ns;
+            let millionths = self.settings.block_ns * 1e6 / gauge.pace_ns;
             let millionths = (millionths as u64).clamp(1, Speed::MAX.millionths());
             Server {
                 speed: Speed::from_millionths(millionths).unwrap_or(Speed::ONE),

@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 
 use super::executor::{End, Executor, Stage};
-use super::gauge::blocks;
-use super::lists::{NONE, State};
+use super::gauge::{Nanoblocks, blocks};
+use super::lists::{Entry, NONE, State};
 use super::transfers::Running;
 use super::{Action, Reason};
 use crate::model::ServerId;
@@ -32,8 +32,13 @@ impl Executor<'_> {
             self.withdraw_failed(transfer, out);
         } else {
             // Twice as long each time, and not at once if it was just heard of, so that this is not often.
-            self.watch_out(transfer, silent_ns.max(run.expected_ns / LOST_AFTER).max(1));
-            self.hedge(transfer, out);
+            let again_ns = silent_ns.max(run.expected_ns / LOST_AFTER).max(1);
+            let until_hedged_ns = Some(run.hedge_ns.saturating_sub(self.now_ns)).filter(|&ns| ns > 0);
+            self.watch_out(transfer, until_hedged_ns.unwrap_or(u64::MAX).min(again_ns));
+            if until_hedged_ns.is_none() {
+                self.hedge(transfer, out);
+                self.relieve(run.server);
+            }
         }
         self.watch(run.server);
     }
@@ -64,6 +69,28 @@ impl Executor<'_> {
         } else {
             self.withdraw(transfer, out);
             self.start_at(run.piece, piece.client, other, None, out);
+        }
+    }
+
+    /// Sends what waits behind a transfer that is late enough to be hedged elsewhere, as far as it is likely to be done
+    /// earlier there. Where plans are made anew, that is their task.
+    fn relieve(&mut self, server: ServerId) {
+        if self.settings.replan.is_some() || self.servers[server.index()].n_queued == 0 {
+            return;
+        }
+        let entries = self.servers[server.index()].entries();
+        let waiting: Vec<Entry> = entries.filter(|&entry| !self.marks.is_stale(entry)).collect();
+        for entry in waiting {
+            let piece = self.pieces[entry.piece as usize];
+            let other = self.pick(piece.request, piece.size(), Some(server));
+            let wait_ns = |at: ServerId, more| self.gauges[at.index()].wait_ns(self.now_ns, more);
+            let is_sooner = |&other: &ServerId| wait_ns(other, piece.size()) < wait_ns(server, 0);
+            if let Some(other) = other.filter(is_sooner) {
+                let (client, _) = self.leave_lists(entry.piece);
+                self.queue(entry.piece, other);
+                // Others may have waited behind it.
+                self.to_look_at.push(End::Client(client.0));
+            }
         }
     }
 
@@ -117,20 +144,38 @@ impl Executor<'_> {
     /// waits for one.
     pub(super) fn place(&mut self, piece: u32, not: Option<ServerId>) {
         let (request, size) = (self.pieces[piece as usize].request, self.pieces[piece as usize].size());
-        let holders = self.batch.replicas().of(request as usize).iter().copied();
-        let up = holders.filter(|server| self.gauges[server.index()].is_up);
-        let others = up.clone().filter(|&server| Some(server) != not);
-        let (pick, now_ns) = (self.settings.pick, self.now_ns);
-        let chosen =
-            pick.choose(others, size, &self.gauges, now_ns, &mut self.draw).or_else(|| up.clone().next());
+        let chosen = self.pick(request, size, not).or_else(|| self.holders(request).next());
         if let Some(server) = chosen {
             self.queue(piece, server);
             self.watch(server);
         } else {
-            self.marks.put(piece, State::Parked);
-            let until_ns = now_ns.saturating_add(self.settings.patience_ns);
-            self.parked.push_back((until_ns, self.marks.entry(piece, NONE)));
+            self.park(piece);
         }
+    }
+
+    /// The servers that hold a request and are up.
+    fn holders(&self, request: u32) -> impl Iterator<Item = ServerId> + Clone {
+        let holders = self.batch.replicas().of(request as usize).iter().copied();
+        holders.filter(|server| self.gauges[server.index()].is_up)
+    }
+
+    /// Whether one is up.
+    pub(super) fn has_holder(&self, request: u32) -> bool {
+        self.holders(request).next().is_some()
+    }
+
+    /// Picks one of them, but for `not`.
+    fn pick(&mut self, request: u32, size: Nanoblocks, not: Option<ServerId>) -> Option<ServerId> {
+        let holders = self.batch.replicas().of(request as usize).iter().copied();
+        let others = holders.filter(|&server| Some(server) != not && self.gauges[server.index()].is_up);
+        self.settings.pick.choose(others, size, &self.gauges, self.now_ns, &mut self.draw)
+    }
+
+    /// Has a piece wait for a server to come back.
+    pub(super) fn park(&mut self, piece: u32) {
+        self.marks.put(piece, State::Parked);
+        let until_ns = self.now_ns.saturating_add(self.settings.patience_ns);
+        self.parked.push_back((until_ns, self.marks.entry(piece, NONE)));
     }
 
     /// Puts a piece at the end of the lists of its client and a server. Whatever is behind something in one list is
@@ -162,7 +207,7 @@ impl Executor<'_> {
                     self.to_look_at.extend([End::Server(piece.server.0), End::Client(piece.client.0)]);
                 }
                 State::Running => is_running = true,
-                State::Parked | State::Over => {}
+                State::Parked | State::Undecided | State::Over => {}
             }
             self.marks.set(next, State::Over);
             next = piece.next;
@@ -203,6 +248,7 @@ impl Executor<'_> {
                 self.to_look_at.push(End::Client(client.0));
             }
         }
+        self.park_undecided(server);
     }
 
     pub(super) fn on_up(&mut self, server: ServerId) {
@@ -215,10 +261,12 @@ impl Executor<'_> {
                 continue;
             }
             let request = self.pieces[entry.piece as usize].request;
-            if self.batch.replicas().of(request as usize).contains(&server) {
-                self.queue(entry.piece, server);
-            } else {
+            if !self.batch.replicas().of(request as usize).contains(&server) {
                 self.parked.push_back((until_ns, entry));
+            } else if self.decides_late() {
+                self.wait_for_any(entry.piece);
+            } else {
+                self.queue(entry.piece, server);
             }
         }
         self.open(server);

@@ -1,7 +1,7 @@
 //! What starts next: the first of both lists as long as all goes as planned, else the first of a few that can.
 
-use super::executor::{End, Executor};
-use super::gauge::{blocks, duration_ns};
+use super::executor::{End, Executor, ROUNDED_NS};
+use super::gauge::{Nanoblocks, blocks, duration_ns};
 use super::lists::{Entry, Piece, State};
 use super::timers::Timer;
 use super::transfers::Running;
@@ -9,7 +9,7 @@ use super::{Action, Late};
 use crate::model::{ClientId, ServerId};
 
 /// Entries of a list that are looked at for one that can start.
-const N_LOOKED_AT: usize = 8;
+pub(super) const N_LOOKED_AT: usize = 8;
 /// Before much is known a transfer is late when it has taken so many times what was expected.
 const LATE_AT_FIRST: f64 = 3.0;
 
@@ -24,6 +24,7 @@ impl Executor<'_> {
                 (End::Server(server), false) => self.start_any_of_server(server as usize, out),
                 (End::Client(client), false) => self.start_any_of_client(client as usize, out),
             }
+            self.decide_at(end, out);
         }
     }
 
@@ -39,7 +40,7 @@ impl Executor<'_> {
     }
 
     /// Has a server wait until there are fewer transfers in all.
-    fn wait_for_limit(&mut self, server: ServerId) {
+    pub(super) fn wait_for_limit(&mut self, server: ServerId) {
         if !std::mem::replace(&mut self.servers[server.index()].is_limited, true) {
             self.limited.push_back(server);
         }
@@ -176,10 +177,11 @@ impl Executor<'_> {
         let gauge = &mut self.gauges[server.index()];
         gauge.left += size;
         let expected = blocks(size) * gauge.pace_ns;
-        let late_after = match (self.settings.late, self.recent.p95_ns()) {
-            (Late::Share(share), _) => expected * (1.0 + share.max(0.0)),
-            (Late::P95, Some(p95_ns)) => blocks(size) * p95_ns,
-            (Late::P95, None) => expected * LATE_AT_FIRST,
+        let late_after_ns = self.after_ns(self.settings.late, size, expected);
+        let hedge_after_ns = if self.settings.hedge_blocks > 0 {
+            self.after_ns(self.settings.hedge_after, size, expected)
+        } else {
+            u64::MAX
         };
         let transfer = self.running.insert(Running {
             piece,
@@ -193,10 +195,11 @@ impl Executor<'_> {
             moved: 0,
             expected_ns: duration_ns(expected),
             late_ns: u64::MAX,
+            hedge_ns: self.now_ns.saturating_add(hedge_after_ns),
             is_alone: next == piece,
             twin,
         });
-        self.watch_out(transfer, duration_ns(late_after).saturating_add(1));
+        self.watch_out(transfer, late_after_ns.min(hedge_after_ns));
         let piece = &self.pieces[piece as usize];
         out.push(Action::Start {
             transfer,
@@ -208,6 +211,17 @@ impl Executor<'_> {
             is_hedge: twin.is_some(),
         });
         transfer
+    }
+
+    /// How long a transfer takes that is late in that sense.
+    fn after_ns(&self, late: Late, size: Nanoblocks, expected_ns: f64) -> u64 {
+        let after_ns = match (late, self.recent.p95_ns()) {
+            (Late::AfterNs(after_ns), _) => return after_ns,
+            (Late::Share(share), _) => expected_ns * (1.0 + share.max(0.0)),
+            (Late::P95, Some(p95_ns)) => blocks(size) * p95_ns,
+            (Late::P95, None) => expected_ns * LATE_AT_FIRST,
+        };
+        duration_ns(after_ns).saturating_add(ROUNDED_NS)
     }
 
     /// A transfer is late after this time.

@@ -23,8 +23,10 @@ pub(super) struct Running {
     pub(super) moved: Nanoblocks,
     /// How long it was to take.
     pub(super) expected_ns: u64,
-    /// When it will be late.
+    /// When it is to be looked at next, since it is late by then.
     pub(super) late_ns: u64,
+    /// From when on it may be hedged.
+    pub(super) hedge_ns: u64,
     /// Whether the piece is all of its request.
     pub(super) is_alone: bool,
     /// Another transfer of the same piece.

@@ -143,10 +143,15 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
 
     /// A scheduling point: tells what was given to which server, unless it stays where it was.
     pub fn replan(&mut self) -> Vec<Move> {
+        self.replan_slowed(|_| 1.0)
+    }
+
+    /// The same where servers are known to take so many times as long as was said.
+    pub fn replan_slowed(&mut self, factor: impl Fn(ServerId) -> f64) -> Vec<Move> {
         self.take_back();
         let pending = std::mem::take(&mut self.pending);
         let batch = self.batch.subset(&pending);
-        let cluster = self.cluster.with_more_backlog(&self.loads);
+        let cluster = self.cluster.with_more_backlog(&self.loads).slowed(&batch, factor);
         let choice = unsplit(&batch, &cluster, (self.select)(&batch, &cluster));
         let mut moves = Vec::new();
         for (request, to) in pending.into_iter().zip(choice.servers) {

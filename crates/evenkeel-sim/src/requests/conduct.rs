@@ -1,0 +1,52 @@
+//! How the executor and the centre behave, where that is a matter of choice.
+
+use evenkeel::model::Batch;
+use evenkeel::run::{Decide, Late, Pick, Replan, Settings};
+
+use super::View;
+
+/// How policies are carried out.
+#[derive(Clone, Copy, Debug)]
+pub struct Conduct {
+    /// When online policies pick a server. None: when one is free if all requests are there from the start, else on arrival.
+    pub decide: Option<Decide>,
+    /// When `hedged` starts a second copy.
+    pub hedge_after: Late,
+    /// How many of all blocks it may move twice, as a share.
+    pub hedge_budget: f64,
+    /// Whether what has not started is chosen anew.
+    pub replans: bool,
+    /// By which share the predicted end of a plan has to be late for that.
+    pub replan_after: f64,
+}
+
+impl Default for Conduct {
+    fn default() -> Self {
+        let replan_after = Settings::default().replan.map_or(0.0, |replan| replan.share);
+        Self { decide: None, hedge_after: Late::P95, hedge_budget: 0.05, replans: true, replan_after }
+    }
+}
+
+impl Conduct {
+    /// For plans.
+    pub(super) fn planned(&self, view: &View, seed: u64) -> Settings {
+        let usual = Settings::default();
+        let replan = usual.replan.filter(|_| self.replans);
+        let replan = replan.map(|replan| Replan { share: self.replan_after, ..replan });
+        Settings { block_ns: view.block_ns, seed, replan, ..usual }
+    }
+
+    /// For policies that pick a server for one request after the other.
+    pub(super) fn online(&self, pick: Pick, is_over_time: bool, view: &View, seed: u64) -> Settings {
+        let usual = if is_over_time { Decide::OnArrival } else { Decide::WhenFree };
+        let decide = self.decide.unwrap_or(usual);
+        Settings { block_ns: view.block_ns, seed, decide, ..Settings::online(pick) }
+    }
+
+    /// For `hedged`.
+    pub(super) fn hedged(&self, batch: &Batch, is_over_time: bool, view: &View, seed: u64) -> Settings {
+        let online = self.online(Pick::TwoChoices, is_over_time, view, seed);
+        let hedge_blocks = (batch.total_blocks() as f64 * self.hedge_budget).ceil() as u64;
+        Settings { hedge_after: self.hedge_after, hedge_blocks, ..online }
+    }
+}

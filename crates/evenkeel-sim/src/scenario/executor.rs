@@ -1,0 +1,78 @@
+//! How requests are carried out, as it is written: the table `[executor]`.
+
+use evenkeel::run::{Decide, Late};
+use serde::Deserialize;
+
+use super::document::{Places, ScenarioError};
+use crate::requests::Conduct;
+use crate::units::Span;
+
+/// When online policies pick a server.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum When {
+    OnArrival,
+    WhenFree,
+}
+
+/// When a transfer is hedged.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(
+    untagged,
+    expecting = "write \"p95\", a span such as \"200ms\", or how many times what was expected, 2.0"
+)]
+enum After {
+    Times(f64),
+    Text(String),
+}
+
+/// The table, as written.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Executor {
+    decide: Option<When>,
+    hedge_after: Option<After>,
+    hedge_budget: Option<f64>,
+    replan: Option<bool>,
+    replan_after: Option<f64>,
+}
+
+impl Executor {
+    /// What it says, or why that cannot be.
+    pub(super) fn conduct(&self, places: &Places) -> Result<Conduct, ScenarioError> {
+        let wrong = |key: &str, message: &str| Err(places.error(&format!("executor.{key}"), message));
+        let usual = Conduct::default();
+        let hedge_budget = self.hedge_budget.unwrap_or(usual.hedge_budget);
+        if !(0.0..=1.0).contains(&hedge_budget) {
+            return wrong("hedge_budget", "the budget is a share of all bytes, from 0 to 1");
+        }
+        let replan_after = self.replan_after.unwrap_or(usual.replan_after);
+        if !(0.0..=1e6).contains(&replan_after) {
+            return wrong("replan_after", "the share by which a plan is late is from 0 to 1000000");
+        }
+        if self.replan == Some(false) && self.replan_after.is_some() {
+            return wrong(
+                "replan_after",
+                "nothing is planned anew with replan = false; leave one of them out",
+            );
+        }
+        let hedge_after = match &self.hedge_after {
+            None => usual.hedge_after,
+            Some(After::Times(times)) if (1.0..=1e6).contains(times) => Late::Share(times - 1.0),
+            Some(After::Times(_)) => {
+                return wrong("hedge_after", "how many times what was expected is from 1 to 1000000");
+            }
+            Some(After::Text(text)) if text == "p95" => Late::P95,
+            Some(After::Text(text)) => match text.parse() {
+                Ok(Span(after_ns)) => Late::AfterNs(after_ns),
+                Err(error) => return wrong("hedge_after", &format!("{error}; or \"p95\"")),
+            },
+        };
+        let decide = self.decide.map(|when| match when {
+            When::OnArrival => Decide::OnArrival,
+            When::WhenFree => Decide::WhenFree,
+        });
+        let replans = self.replan.unwrap_or(usual.replans);
+        Ok(Conduct { decide, hedge_after, hedge_budget, replans, replan_after })
+    }
+}

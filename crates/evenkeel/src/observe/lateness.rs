@@ -1,0 +1,119 @@
+//! How many times longer than expected servers take: for a planner that chooses again and again.
+//!
+//! A transfer shows it when it is done, and one that should be done by now shows it before. Less than half as long again
+//! counts as nothing: servers vary that much. What was seen fades, since a server that is avoided shows no more: after a few
+//! times what the slow transfer took, it gets another chance.
+
+use crate::model::ServerId;
+
+/// Up to this factor nothing is wrong.
+const USUAL: f64 = 1.5;
+/// After so many times what a slow transfer took, half of it is forgotten. A server that stays slow is then tried with a
+/// small part of its share; one that has recovered is back before long.
+const MEMORY: f64 = 4.0;
+
+/// What was seen of each server.
+#[derive(Clone, Debug)]
+pub struct Lateness {
+    servers: Vec<Seen>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Seen {
+    running: Vec<Running>,
+    /// By the last transfer that was done: the factor, when, and how long it took.
+    factor: f64,
+    at_ns: u64,
+    took_ns: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    tag: u64,
+    from_ns: u64,
+    expected_ns: u64,
+}
+
+impl Running {
+    fn factor(&self, now_ns: u64) -> f64 {
+        now_ns.saturating_sub(self.from_ns) as f64 / self.expected_ns.max(1) as f64
+    }
+}
+
+impl Lateness {
+    /// Nothing was seen of so many servers.
+    pub fn new(n_servers: usize) -> Self {
+        Self { servers: vec![Seen::default(); n_servers] }
+    }
+
+    /// A transfer starts that should take so long. The tag tells it from others under way at its server.
+    pub fn started(&mut self, now_ns: u64, server: ServerId, tag: u64, expected_ns: u64) {
+        if let Some(seen) = self.servers.get_mut(server.index()) {
+            seen.running.push(Running { tag, from_ns: now_ns, expected_ns });
+        }
+    }
+
+    /// A transfer is done.
+    pub fn done(&mut self, now_ns: u64, server: ServerId, tag: u64) {
+        if let Some(run) = self.lost(server, tag) {
+            let seen = &mut self.servers[server.index()];
+            seen.factor = run.factor(now_ns);
+            (seen.at_ns, seen.took_ns) = (now_ns, now_ns.saturating_sub(run.from_ns));
+        }
+    }
+
+    /// A transfer is over and tells nothing.
+    pub fn failed(&mut self, server: ServerId, tag: u64) {
+        self.lost(server, tag);
+    }
+
+    fn lost(&mut self, server: ServerId, tag: u64) -> Option<Running> {
+        let running = &mut self.servers.get_mut(server.index())?.running;
+        let place = running.iter().position(|run| run.tag == tag)?;
+        Some(running.swap_remove(place))
+    }
+
+    /// How many times longer than expected a server takes now; 1 unless it is clearly slow.
+    pub fn factor(&self, now_ns: u64, server: ServerId) -> f64 {
+        let Some(seen) = self.servers.get(server.index()) else { return 1.0 };
+        let memory_ns = MEMORY * seen.took_ns as f64;
+        let passed_ns = now_ns.saturating_sub(seen.at_ns) as f64;
+        let faded = 1.0 + (seen.factor - 1.0).max(0.0) * memory_ns / (memory_ns + passed_ns).max(1.0);
+        let running = seen.running.iter().map(|run| run.factor(now_ns));
+        let factor = running.fold(faded, f64::max);
+        if factor > USUAL { factor } else { 1.0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: ServerId = ServerId(0);
+
+    /// What is late shows it before it is done, and what was slow is forgotten after a while.
+    #[test]
+    fn slow_servers_are_seen_and_get_another_chance() {
+        let mut lateness = Lateness::new(1);
+        lateness.started(0, S, 7, 100);
+        assert_eq!([100, 150, 300].map(|now_ns| lateness.factor(now_ns, S)), [1.0, 1.0, 3.0]);
+        lateness.done(500, S, 7);
+        assert_eq!([500, 2_500].map(|now_ns| lateness.factor(now_ns, S)), [5.0, 3.0]);
+        assert_eq!(lateness.factor(1_000_000, S), 1.0);
+        lateness.started(600, S, 8, 100);
+        lateness.done(700, S, 8);
+        assert_eq!(lateness.factor(700, S), 1.0);
+    }
+
+    /// What fails tells nothing, and what there is not does no harm.
+    #[test]
+    fn nothing_is_learnt_of_what_fails() {
+        let mut lateness = Lateness::new(1);
+        lateness.started(0, S, 7, 0);
+        lateness.failed(S, 7);
+        lateness.done(9, S, 7);
+        lateness.started(9, ServerId(3), 7, 1);
+        lateness.done(99, ServerId(3), 7);
+        assert_eq!([S, ServerId(3)].map(|server| lateness.factor(99, server)), [1.0, 1.0]);
+    }
+}

@@ -1,0 +1,119 @@
+//! Requests that wait for whichever of their servers is free first: [`Decide::WhenFree`].
+//!
+//! A server that is free takes the oldest request that it holds and whose client is free; a client that is free, its oldest
+//! that a free server holds. If several servers are free, the policy picks one of them.
+
+use std::collections::VecDeque;
+
+use super::executor::{End, Executor};
+use super::lists::{Entry, Marks, NONE, State};
+use super::start::N_LOOKED_AT;
+use super::{Action, Decide};
+use crate::model::{Cluster, ServerId};
+
+/// What waits at each end, oldest first. Entries of what has started elsewhere are stale.
+#[derive(Debug)]
+pub(super) struct Undecided {
+    clients: Vec<VecDeque<Entry>>,
+    servers: Vec<VecDeque<Entry>>,
+}
+
+impl Undecided {
+    pub(super) fn new(cluster: &Cluster) -> Self {
+        let lists = |n| vec![VecDeque::new(); n];
+        Self { clients: lists(cluster.clients().len()), servers: lists(cluster.servers().len()) }
+    }
+
+    fn at(&mut self, end: End) -> &mut VecDeque<Entry> {
+        match end {
+            End::Client(client) => &mut self.clients[client as usize],
+            End::Server(server) => &mut self.servers[server as usize],
+        }
+    }
+}
+
+/// The first few that still wait. Stale ones before and among them are dropped for good.
+fn first_few(list: &mut VecDeque<Entry>, marks: &Marks) -> Vec<Entry> {
+    let mut few = Vec::new();
+    while few.len() < N_LOOKED_AT
+        && let Some(entry) = list.pop_front()
+    {
+        if !marks.is_stale(entry) {
+            few.push(entry);
+        }
+    }
+    few.iter().rev().for_each(|&entry| list.push_front(entry));
+    few
+}
+
+impl Executor<'_> {
+    /// Whether a request that arrives now waits for whichever server is free first.
+    pub(super) fn decides_late(&self) -> bool {
+        self.settings.decide == Decide::WhenFree && !self.keeps_to_plan && !self.settings.shares_work
+    }
+
+    /// Has a piece wait for all servers that hold it. Whatever is behind something in one list is not before it in
+    /// another, so the first of all can start as soon as its client and a server are free.
+    pub(super) fn wait_for_any(&mut self, piece: u32) {
+        self.marks.put(piece, State::Undecided);
+        let waiting = &self.pieces[piece as usize];
+        let client = waiting.client.0;
+        self.undecided.clients[client as usize].push_back(self.marks.entry(piece, NONE));
+        for server in self.batch.replicas().of(waiting.request as usize) {
+            self.undecided.servers[server.index()].push_back(self.marks.entry(piece, client));
+            self.to_look_at.push(End::Server(server.0));
+        }
+        // Looked at first, so that the policy has all servers to pick from.
+        self.to_look_at.push(End::Client(client));
+    }
+
+    /// Starts what waits undecided at an end, as far as it has slots.
+    pub(super) fn decide_at(&mut self, end: End, out: &mut Vec<Action>) {
+        while self.has_slot(end) && !self.undecided.at(end).is_empty() {
+            let few = first_few(self.undecided.at(end), &self.marks);
+            let Some((piece, server)) = few.into_iter().find_map(|entry| self.decide(entry.piece)) else {
+                return;
+            };
+            if self.is_at_limit() {
+                self.wait_for_limit(server);
+                return;
+            }
+            self.marks.put(piece, State::Running);
+            self.pieces[piece as usize].server = server;
+            self.start_at(piece, self.pieces[piece as usize].client, server, None, out);
+        }
+    }
+
+    fn has_slot(&self, end: End) -> bool {
+        match end {
+            End::Client(client) => self.clients.has_slot(client as usize),
+            End::Server(server) => self.servers.has_slot(server as usize),
+        }
+    }
+
+    /// The server that a piece starts at, if it can.
+    fn decide(&mut self, piece: u32) -> Option<(u32, ServerId)> {
+        let waiting = &self.pieces[piece as usize];
+        if !self.clients.has_slot(waiting.client.index()) {
+            return None;
+        }
+        let holders = self.batch.replicas().of(waiting.request as usize).iter().copied();
+        let free = holders.filter(|server| self.servers.has_slot(server.index()));
+        let pick = self.settings.pick;
+        let server = pick.choose(free, waiting.size(), &self.gauges, self.now_ns, &mut self.draw)?;
+        Some((piece, server))
+    }
+
+    /// A server is down: what no other holds waits for one to come back.
+    pub(super) fn park_undecided(&mut self, server: ServerId) {
+        let mut list = std::mem::take(&mut self.undecided.servers[server.index()]);
+        list.retain(|&entry| !self.marks.is_stale(entry));
+        for &entry in &list {
+            if !self.has_holder(self.pieces[entry.piece as usize].request) {
+                self.park(entry.piece);
+            }
+        }
+        list.retain(|&entry| !self.marks.is_stale(entry));
+        self.undecided.servers[server.index()] = list;
+    }
+}
