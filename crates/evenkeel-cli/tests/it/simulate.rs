@@ -415,14 +415,14 @@ fn wrong_arguments_are_refused() {
 /// A batch with other numbers of copies: the first ones stay, further ones are drawn.
 #[test]
 fn replication_of_a_batch() {
-    let rows = (0..40).map(|k| format!("c{},1000000,s0|s{}\n", k % 8, 1 + k % 3)).collect::<String>();
-    let folder = folder_with(&[("batch.csv", &format!("client,bytes,replicas\n{rows}"))]);
+    let rows: Vec<String> = (0..40).map(|k| format!("c{},1000000,s0|s{}\n", k % 8, 1 + k % 3)).collect();
+    let folder = folder_with(&[("batch.csv", &format!("client,bytes,replicas\n{}", rows.concat()))]);
     let report = json(&words("simulate batch.csv --replication 1..4 --policy optimal --json"), folder.path());
-    let makespans: Vec<f64> = results(&report).iter().map(|result| mean(result, "makespan")).collect();
+    let makespan = |report: &Value, k: usize| results(report)[k]["measures"]["makespan"]["mean"].clone();
     // All on s0; as they are; and wherever there is room, at 10 ms each.
-    assert_eq!((makespans[0], makespans[3]), (0.4, 0.1));
+    assert_eq!([0, 3].map(|k| makespan(&report, k)), [0.4, 0.1]);
     let as_it_is = json(&words("simulate batch.csv --policy optimal --json"), folder.path());
-    assert_eq!(makespans[1], mean(&results(&as_it_is)[0], "makespan"));
+    assert_eq!(makespan(&report, 1), makespan(&as_it_is, 0));
     let output = evenkeel(&words("simulate batch.csv --replication 4..5"), folder.path());
     let message = "--sweep workload.copies=5: 5 copies are not from 1 to the 4 servers there are";
     assert!(stderr(&output).contains(message), "{}", stderr(&output));

@@ -614,29 +614,24 @@ impl RequestsWork {
     /// The requests of one repetition.
     fn draw(&self, hardware: &Hardware, seed: u64) -> Result<Requests, String> {
         let arrivals_ns = self.arrivals(&mut Seeded::new(sub_seed(seed, ARRIVALS)));
-        let (batch, bytes) = match &self.loaded {
-            Some(batch) => {
-                let copied = |copies| with_copies(batch, copies, sub_seed(seed, COPIES));
-                let copied = self.copies.map(copied).transpose().map_err(|error| error.to_string())?;
-                let batch = copied.unwrap_or_else(|| batch.clone());
-                // As `plan` has it: a block is a byte, unless it is said to be more.
-                let block_bytes = self.block.map_or(1, |block| block.0);
+        if let Some(batch) = &self.loaded {
+            let copied = |copies| with_copies(batch, copies, sub_seed(seed, COPIES));
+            let copied = self.copies.map(copied).transpose().map_err(|error| error.to_string())?;
+            let batch = copied.unwrap_or_else(|| batch.clone());
+            // As `plan` has it: a block is a byte, unless it is said to be more.
+            let block_bytes = self.block.map_or(1, |block| block.0);
+            return Ok(Requests { batch, block_bytes, bytes: None, arrivals_ns });
+        }
+        let (n_servers, n_clients) = (hardware.servers.len() as u32, hardware.clients.len() as u32);
+        let workload = self.workload(n_servers, n_clients, sub_seed(seed, REQUESTS));
+        let batch = workload.generate().map_err(|error| error.to_string())?;
+        let bytes: Vec<u64> = match self.sizes() {
+            Sizes::Fixed(Bytes(block_bytes)) if self.block.is_none() => {
                 return Ok(Requests { batch, block_bytes, bytes: None, arrivals_ns });
             }
-            None => {
-                let (n_servers, n_clients) = (hardware.servers.len() as u32, hardware.clients.len() as u32);
-                let workload = self.workload(n_servers, n_clients, sub_seed(seed, REQUESTS));
-                let batch = workload.generate().map_err(|error| error.to_string())?;
-                let bytes: Vec<u64> = match self.sizes() {
-                    Sizes::Fixed(Bytes(block_bytes)) if self.block.is_none() => {
-                        return Ok(Requests { batch, block_bytes, bytes: None, arrivals_ns });
-                    }
-                    sizes => {
-                        let mut draw = Seeded::new(sub_seed(seed, SIZES));
-                        (0..batch.n_requests()).map(|_| size(sizes, &mut draw)).collect()
-                    }
-                };
-                (batch, bytes)
+            sizes => {
+                let mut draw = Seeded::new(sub_seed(seed, SIZES));
+                (0..batch.n_requests()).map(|_| size(sizes, &mut draw)).collect()
             }
         };
         let mean = bytes.iter().map(|&bytes| u128::from(bytes)).sum::<u128>() / bytes.len().max(1) as u128;

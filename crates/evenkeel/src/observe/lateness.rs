@@ -91,18 +91,23 @@ mod tests {
 
     const S: ServerId = ServerId(0);
 
+    /// The factor at a time, in tenths.
+    fn tenths(lateness: &Lateness, now_ns: u64, server: ServerId) -> u64 {
+        (lateness.factor(now_ns, server) * 10.0) as u64
+    }
+
     /// What is late shows it before it is done, and what was slow is forgotten after a while.
     #[test]
     fn slow_servers_are_seen_and_get_another_chance() {
         let mut lateness = Lateness::new(1);
         lateness.started(0, S, 7, 100);
-        assert_eq!([100, 150, 300].map(|now_ns| lateness.factor(now_ns, S)), [1.0, 1.0, 3.0]);
+        assert_eq!([100, 150, 300].map(|now_ns| tenths(&lateness, now_ns, S)), [10, 10, 30]);
         lateness.done(500, S, 7);
-        assert_eq!([500, 2_500].map(|now_ns| lateness.factor(now_ns, S)), [5.0, 3.0]);
-        assert_eq!(lateness.factor(1_000_000, S), 1.0);
+        assert_eq!([500, 2_500].map(|now_ns| tenths(&lateness, now_ns, S)), [50, 30]);
+        assert_eq!(tenths(&lateness, 1_000_000, S), 10);
         lateness.started(600, S, 8, 100);
         lateness.done(700, S, 8);
-        assert_eq!(lateness.factor(700, S), 1.0);
+        assert_eq!(tenths(&lateness, 700, S), 10);
     }
 
     /// What fails tells nothing, and what there is not does no harm.
@@ -114,6 +119,6 @@ mod tests {
         lateness.done(9, S, 7);
         lateness.started(9, ServerId(3), 7, 1);
         lateness.done(99, ServerId(3), 7);
-        assert_eq!([S, ServerId(3)].map(|server| lateness.factor(99, server)), [1.0, 1.0]);
+        assert_eq!([S, ServerId(3)].map(|server| tenths(&lateness, 99, server)), [10, 10]);
     }
 }
