@@ -35,21 +35,24 @@ pub enum Proof {
 /// A level, as the balancing of servers counts.
 pub(crate) fn beside_servers(batch: &Batch, cluster: &Cluster) -> Option<(Level, Proof)> {
     let client = slowest_client(batch, cluster);
-    let concurrency = cluster.max_concurrent().zip(cluster.common_speed()).map(|(limit, speed)| {
-        let (total, speed) = (batch.total_blocks(), speed.millionths());
-        let level = match speed.checked_mul(limit) {
-            Some(speed) if !cluster.is_slotted() => Level::new(total.into(), speed),
-            Some(_) => Level::new(total.div_ceil(limit).into(), speed),
-            // Rounded down: the limit is so high that it hardly ever matters.
-            None => Level::new((total / limit).into(), speed),
-        };
-        (level, Proof::Concurrency)
-    });
+    let concurrency = concurrency(batch, cluster).map(|level| (level, Proof::Concurrency));
     match (client, concurrency) {
         (Some(client), Some(limit)) if limit.0 > client.0 => Some(limit),
         (Some(client), _) => Some(client),
         (None, limit) => limit,
     }
+}
+
+/// What all blocks need under the limit on concurrency, if there is one.
+pub(crate) fn concurrency(batch: &Batch, cluster: &Cluster) -> Option<Level> {
+    let (limit, speed) = (cluster.max_concurrent()?, cluster.common_speed()?.millionths());
+    let total = batch.total_blocks();
+    Some(match speed.checked_mul(limit) {
+        Some(speed) if !cluster.is_slotted() => Level::new(total.into(), speed),
+        Some(_) => Level::new(total.div_ceil(limit).into(), speed),
+        // Rounded down: the limit is so high that it hardly ever matters.
+        None => Level::new((total / limit).into(), speed),
+    })
 }
 
 fn slowest_client(batch: &Batch, cluster: &Cluster) -> Option<(Level, Proof)> {

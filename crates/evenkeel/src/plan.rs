@@ -5,7 +5,7 @@
 //!
 //! Where the optimal choice does not meet its bound, nobody knows how far the plan is from the best, only how far from the
 //! bound. The plan is then the best of what other policies choose, too: of all of them for small batches
-//! ([`MOST_REQUESTS_FOR_ALL_RIVALS`]), else of the two that come closest in practice.
+//! ([`MOST_REQUESTS_FOR_ALL_RIVALS`]), else of those that come close in practice ([`Policy::comes_close`]).
 
 use crate::bound::Bound;
 use crate::check::{self, Fault, Forced, Subject};
@@ -13,8 +13,7 @@ use crate::model::{Batch, Choice, Cluster, Fixed, Part, Ratio, Schedule, Transfe
 use crate::policy::{
     Ask, Kind, OPTIMAL, OrderFn, Ordered, POLICIES, PlanFn, Policy, SHORTEST, SelectFn, order_shortest,
 };
-use crate::run::{Pick, online};
-use crate::select::{Goal, opass_tenant, optimal, whole};
+use crate::select::{Goal, optimal, whole};
 
 /// Up to so many requests, an optimal choice that does not meet its bound is compared with that of every policy.
 pub const MOST_REQUESTS_FOR_ALL_RIVALS: usize = 2048;
@@ -92,10 +91,11 @@ pub fn meets(achieved: Ratio, bound: Ratio) -> bool {
 pub fn plan(batch: &Batch, cluster: &Cluster, options: &Options<'_>) -> Result<Plan, NoPlan> {
     let planner = Planner::new(options)?;
     let chosen = planner.choose(batch, cluster);
-    planner.order(batch, cluster, chosen)
+    let made = planner.order(batch, cluster, chosen);
+    planner.prove(batch, cluster, made)
 }
 
-/// The same in two steps, for those who want to see what happens in between, or how long each takes.
+/// The same step by step, for those who want to know how long each takes, or need no proof.
 #[derive(Clone, Copy, Debug)]
 pub struct Planner<'a> {
     /// Who chooses.
@@ -127,6 +127,17 @@ pub struct Chosen {
     /// If the policy has proved one.
     bound: Option<Bound>,
     own_order: Option<Ordered>,
+}
+
+/// An ordered choice that is not yet proved to be good.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// Which replica serves how much of each request.
+    pub choice: Choice,
+    /// When.
+    pub ordered: Ordered,
+    /// If the policy has found one.
+    bound: Option<Bound>,
 }
 
 impl<'a> Planner<'a> {
@@ -181,6 +192,11 @@ impl<'a> Planner<'a> {
         }
     }
 
+    /// Whether requests must not be split.
+    pub fn is_whole(&self) -> bool {
+        self.whole
+    }
+
     /// What policies are asked for.
     pub fn ask(&self) -> &Ask {
         &self.ask
@@ -206,18 +222,43 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Orders what was chosen, bounds it, and checks the proof of the bound.
-    pub fn order(&self, batch: &Batch, cluster: &Cluster, chosen: Chosen) -> Result<Plan, NoPlan> {
+    /// Orders what was chosen. An optimal choice that does not meet its bound gives way to a better one of another policy.
+    pub fn order(&self, batch: &Batch, cluster: &Cluster, chosen: Chosen) -> Made {
         let Chosen { choice, bound, own_order } = chosen;
-        let is_optimal = bound.is_some();
-        let (bound, forced) = self.checked_bound(batch, cluster, bound)?;
+        // With an order, only a bound on the length counts.
+        let bound = bound.filter(|_| self.subject() == Subject::MaxLoad || self.ask.goal == Goal::Length);
         let ordered = self.ordered(batch, cluster, &choice, own_order);
-        let achieved = self.achieved(batch, cluster, &choice, &ordered);
-        let mut plan = Plan { choice, ordered, bound, forced, achieved };
-        if is_optimal && self.ask.goal != Goal::Mean && !plan.is_optimal() {
-            self.compare_with_rivals(batch, cluster, &mut plan);
+        let mut made = Made { choice, ordered, bound };
+        if self.ask.goal != Goal::Mean
+            && let Some(bound) = made.bound.as_ref().map(|bound| bound.value)
+        {
+            self.compare_with_rivals(batch, cluster, bound, &mut made);
         }
-        Ok(plan)
+        made
+    }
+
+    /// Bounds what was made, and checks the proof.
+    pub fn prove(&self, batch: &Batch, cluster: &Cluster, made: Made) -> Result<Plan, NoPlan> {
+        let achieved = self.achieved(batch, cluster, &made);
+        let Made { choice, ordered, bound } = made;
+        let (bound, forced) = self.bound(batch, cluster, bound)?;
+        Ok(Plan { choice, ordered, bound, forced, achieved })
+    }
+
+    /// The bound on plans like these, `known` if it was found before, and what forces it.
+    pub fn bound(
+        &self,
+        batch: &Batch,
+        cluster: &Cluster,
+        known: Option<Bound>,
+    ) -> Result<(Bound, Forced), NoPlan> {
+        let subject = self.subject();
+        let goal = if subject == Subject::Length { Goal::Length } else { Goal::MaxLoad };
+        let mut bound = known.unwrap_or_else(|| optimal::bound(batch, cluster, goal));
+        let forced = check::bound(batch, cluster, &bound, subject)?;
+        // The solver may have rounded its bound down; the bound is what is proved.
+        bound.value = bound.value.max(forced.proved);
+        Ok((bound, forced))
     }
 
     /// The transfers of a choice in their order.
@@ -242,58 +283,33 @@ impl<'a> Planner<'a> {
         }
     }
 
-    fn achieved(&self, batch: &Batch, cluster: &Cluster, choice: &Choice, ordered: &Ordered) -> Ratio {
+    fn achieved(&self, batch: &Batch, cluster: &Cluster, made: &Made) -> Ratio {
         match self.subject() {
-            Subject::Length => ordered.schedule.length,
-            Subject::MaxLoad => choice.last_done(batch, cluster),
+            Subject::Length => made.ordered.schedule.length,
+            Subject::MaxLoad => made.choice.last_done(batch, cluster),
         }
     }
 
-    /// The bound, `known` if the policy gave the right one, and what forces it. The solver may have rounded its bound down;
-    /// the bound is what is proved.
-    fn checked_bound(
-        &self,
-        batch: &Batch,
-        cluster: &Cluster,
-        known: Option<Bound>,
-    ) -> Result<(Bound, Forced), Fault> {
-        let subject = self.subject();
-        let goal = if subject == Subject::Length { Goal::Length } else { Goal::MaxLoad };
-        let is_right = subject == Subject::MaxLoad || self.ask.goal == Goal::Length;
-        let known = known.filter(|_| is_right);
-        let mut bound = known.unwrap_or_else(|| optimal::bound(batch, cluster, goal));
-        let forced = check::bound(batch, cluster, &bound, subject)?;
-        bound.value = bound.value.max(forced.proved);
-        Ok((bound, forced))
-    }
-
     /// Takes the choice of another policy if that is better, until the bound is met.
-    fn compare_with_rivals(&self, batch: &Batch, cluster: &Cluster, plan: &mut Plan) {
-        let ask = &self.ask;
-        let all = || {
-            POLICIES.iter().filter_map(|rival| match rival.kind {
-                Kind::Select(select) => Some(select(batch, cluster, ask).0),
-                Kind::Plan(plan) => Some(plan(batch, cluster, ask).0),
-                _ => None,
-            })
-        };
-        let closest = [
-            |batch, cluster, ask: &Ask| online::drain(batch, cluster, Pick::LeastLoaded, ask.seed),
-            |batch, cluster, ask: &Ask| opass_tenant::select(batch, cluster, ask.ties, ask.imbalance),
-        ];
-        let mut try_choice = |choice: Choice| {
+    fn compare_with_rivals(&self, batch: &Batch, cluster: &Cluster, bound: Ratio, best: &mut Made) {
+        let mut achieved = self.achieved(batch, cluster, best);
+        let is_small = batch.n_requests() <= MOST_REQUESTS_FOR_ALL_RIVALS;
+        for rival in POLICIES.iter().filter(|rival| is_small || rival.comes_close) {
+            if meets(achieved, bound) {
+                return;
+            }
+            let choice = match rival.kind {
+                Kind::Select(select) => select(batch, cluster, &self.ask).0,
+                Kind::Plan(plan) => plan(batch, cluster, &self.ask).0,
+                _ => continue,
+            };
             let choice = if self.whole { whole::unsplit(batch, cluster, choice) } else { choice };
             let ordered = self.ordered(batch, cluster, &choice, None);
-            let achieved = self.achieved(batch, cluster, &choice, &ordered);
-            if achieved < plan.achieved {
-                (plan.choice, plan.ordered, plan.achieved) = (choice, ordered, achieved);
+            let made = Made { choice, ordered, bound: best.bound.clone() };
+            let rival_achieved = self.achieved(batch, cluster, &made);
+            if rival_achieved < achieved {
+                (*best, achieved) = (made, rival_achieved);
             }
-            plan.is_optimal()
-        };
-        if batch.n_requests() <= MOST_REQUESTS_FOR_ALL_RIVALS {
-            all().any(&mut try_choice);
-        } else {
-            closest.iter().map(|choose| choose(batch, cluster, ask)).any(&mut try_choice);
         }
     }
 }

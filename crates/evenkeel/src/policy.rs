@@ -108,6 +108,8 @@ pub struct Policy {
     pub source: &'static str,
     /// What it does, in a line.
     pub summary: &'static str,
+    /// Whether its choice is cheap and often near the best: an optimal choice that is not proved is compared with it.
+    pub comes_close: bool,
     /// The policy itself.
     pub kind: Kind,
 }
@@ -130,6 +132,7 @@ pub const OPTIMAL: Policy = Policy {
     alias: Some("ap"),
     source: "AP of Wu and Liu, paper 000 §1",
     summary: "the choice that no other beats, with its proof; splits requests where that helps",
+    comes_close: false,
     kind: Kind::Select(|batch, cluster, ask| {
         let (choice, bound) = select::optimal::select(batch, cluster, ask.goal);
         (choice, Some(bound))
@@ -143,6 +146,7 @@ pub const SHORTEST: Policy = Policy {
     alias: None,
     source: "paper 000 §2.1",
     summary: "the shortest order (with backlogs or different speeds: nearly), by edge colouring or open shop",
+    comes_close: false,
     kind: Kind::Order(order_shortest),
 };
 
@@ -159,6 +163,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "common practice",
         summary: "the first copy listed",
+        comes_close: false,
         kind: Kind::Select(|batch, _, _| (select::first::select(batch), None)),
     },
     Policy {
@@ -167,6 +172,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "common practice, paper 003's HDFS",
         summary: "the copy on the client's host, else in its rack (hosts are in the files of servers and clients), else by hash",
+        comes_close: false,
         kind: Kind::Select(|batch, cluster, ask| (select::nearest::select(batch, cluster, ask.ties), None)),
     },
     Policy {
@@ -175,6 +181,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "RIORS of paper 001 §3.5",
         summary: "a copy drawn uniformly for each request",
+        comes_close: false,
         kind: Kind::Select(|batch, _, ask| (select::random::select(batch, &mut ask.draw()), None)),
     },
     Policy {
@@ -183,6 +190,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "Chen and Majumdar, paper 001 §3.3",
         summary: "servers take requests in turn, those that could serve the fewest first",
+        comes_close: false,
         kind: Kind::Select(|batch, _, _| (select::lddf::lddf(batch), None)),
     },
     Policy {
@@ -191,6 +199,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "Chen and Majumdar, paper 001 §3.4",
         summary: "servers take requests in turn, those that could serve the most first",
+        comes_close: false,
         kind: Kind::Select(|batch, _, _| (select::lddf::hddf(batch), None)),
     },
     Policy {
@@ -199,6 +208,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 001 §3.1",
         summary: "an equal share for every server, its oldest requests",
+        comes_close: false,
         kind: Kind::Select(|batch, _, _| (equi::select(batch, equi::Pick::Oldest, equi::Rounding::Up), None)),
     },
     Policy {
@@ -207,6 +217,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 001 §3.1, our choice of requests",
         summary: "an equal share for every server, the requests that the fewest others could take",
+        comes_close: false,
         kind: Kind::Select(|batch, _, _| {
             (equi::select(batch, equi::Pick::FewestReplicas, equi::Rounding::Up), None)
         }),
@@ -217,6 +228,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 001 §3.2",
         summary: "every server is filled up to the average, what it has to do already included",
+        comes_close: false,
         kind: Kind::Select(|batch, cluster, _| (select::aequi::fill(batch, cluster), None)),
     },
     Policy {
@@ -225,6 +237,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 003 §4.5",
         summary: "nearest while servers are about equally busy (--imbalance), else levelled by counts and a flow",
+        comes_close: true,
         kind: Kind::Select(|batch, cluster, ask| {
             (opass_tenant::select(batch, cluster, ask.ties, ask.imbalance), None)
         }),
@@ -235,6 +248,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "common practice",
         summary: "the copy that would be done first, as requests arrive; simulate decides when a server is free if all are there at once",
+        comes_close: true,
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::LeastLoaded, ask.seed), None)
         }),
@@ -245,6 +259,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "Mitzenmacher 2001, tower",
         summary: "the lighter of two copies drawn by lot; decides when least-loaded does",
+        comes_close: false,
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::TwoChoices, ask.seed), None)
         }),
@@ -255,6 +270,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "Finagle, tower",
         summary: "the copy that would be done first at its slowest pace of late; decides when least-loaded does",
+        comes_close: false,
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::PeakEwma, ask.seed), None)
         }),
@@ -265,6 +281,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "Dean and Barroso 2013",
         summary: "p2c, with a second copy of what is late when it is carried out; decides when least-loaded does",
+        comes_close: false,
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::TwoChoices, ask.seed), None)
         }),
@@ -275,6 +292,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 000 §3",
         summary: "clients bid at the lightest server they know, servers grant the client with most to do",
+        comes_close: false,
         kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::hdlwf(ask.ties, ask.seed))),
     },
     Policy {
@@ -283,6 +301,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 000 §6, future work",
         summary: "hdlwf, where who is rejected bids again in the same round, --passes times",
+        comes_close: false,
         kind: Kind::Plan(|batch, cluster, ask| {
             bidding(batch, cluster, Rules::rebid(ask.passes, ask.ties, ask.seed))
         }),
@@ -293,6 +312,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 000 §6, future work",
         summary: "hdlwf, where clients bid at several servers at once, --bids of them",
+        comes_close: false,
         kind: Kind::Plan(|batch, cluster, ask| {
             bidding(batch, cluster, Rules::several_bids(ask.bids, ask.ties, ask.seed))
         }),
@@ -303,6 +323,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "Random of paper 000 §4",
         summary: "clients bid for requests and servers grant bids drawn by lot",
+        comes_close: false,
         kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::random_bid(ask.seed))),
     },
     Policy {
@@ -311,6 +332,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "Durand et al., paper 000 §5.2",
         summary: "clients bid by lot, servers grant the client with most to do",
+        comes_close: false,
         kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::hdf_dist(ask.seed))),
     },
     Policy {
@@ -319,6 +341,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "Durand et al., paper 000 §5.2",
         summary: "hdf-dist, where who is rejected bids again in the same round, --passes times",
+        comes_close: false,
         kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::mpasses(ask.passes, ask.seed))),
     },
     Policy {
@@ -327,6 +350,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "Chen and Majumdar, paper 000 §5.1",
         summary: "slot by slot, servers take a request of a free client, those that could serve the fewest first",
+        comes_close: false,
         kind: Kind::Plan(|batch, cluster, _| {
             by_grants(batch, cluster, &order::lddf_slots::lddf(batch, cluster), None)
         }),
@@ -337,6 +361,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "Chen and Majumdar, paper 000 §5.1",
         summary: "slot by slot, servers take a request of a free client, those that could serve the most first",
+        comes_close: false,
         kind: Kind::Plan(|batch, cluster, _| {
             by_grants(batch, cluster, &order::lddf_slots::hddf(batch, cluster), None)
         }),
@@ -348,6 +373,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "Jain et al., paper 000 §5.1",
         summary: "slot by slot, transfers of the busiest client or server first",
+        comes_close: false,
         kind: Kind::Order(|batch, cluster, choice, _| {
             Ordered::by_rounds(batch, cluster, &order::hdf::hdf(batch, cluster, choice), None)
         }),
@@ -358,6 +384,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "Jain et al., paper 000 §5.1",
         summary: "slot by slot, transfers of the busiest client and server together first",
+        comes_close: false,
         kind: Kind::Order(|batch, cluster, choice, _| {
             Ordered::by_rounds(batch, cluster, &order::hdf::hcdf(batch, cluster, choice), None)
         }),
@@ -368,6 +395,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "Panconesi and Srinivasan, paper 000 §5.2",
         summary: "clients draw slots for their transfers, servers keep one for each slot, the rest draws again",
+        comes_close: false,
         kind: Kind::Order(|batch, cluster, choice, ask| {
             let grants = order::ps::order(batch, cluster, choice, &mut ask.draw());
             Ordered::by_rounds(batch, cluster, &grants, None)
@@ -379,6 +407,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 002 §VI.A",
         summary: "as requests arrive",
+        comes_close: false,
         kind: Kind::Queue(Discipline {
             has_threshold: false,
             order: |collective, _| nio::order(collective),
@@ -391,6 +420,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "server-io of Song et al., paper 002 §IV",
         summary: "one application after the other, the same on every server",
+        comes_close: false,
         kind: Kind::Queue(Discipline {
             has_threshold: false,
             order: |collective, _| sio::order(collective),
@@ -403,6 +433,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 002 §III.C, as its text has it",
         summary: "slowest shuffle first, neighbours exchanged where one can wait; may be worse than sio",
+        comes_close: false,
         kind: Kind::Queue(Discipline {
             has_threshold: true,
             order: |collective, options| hio::order(collective, options.threshold, Tuning::TextBubble),
@@ -415,6 +446,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 002 §III.C, as its Algorithm 1 has it",
         summary: "the same with the exchanges as printed; for comparison",
+        comes_close: false,
         kind: Kind::Queue(Discipline {
             has_threshold: true,
             order: |collective, options| hio::order(collective, options.threshold, Tuning::ListingLiteral),
@@ -427,6 +459,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "after paper 002 §III.C",
         summary: "the same, exchanging only with one that can wait less",
+        comes_close: false,
         kind: Kind::Queue(Discipline {
             has_threshold: true,
             order: |collective, options| hio::order(collective, options.threshold, Tuning::Guarded),
@@ -439,6 +472,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "after paper 002",
         summary: "earliest due date; no application is ever later than under sio",
+        comes_close: false,
         kind: Kind::Queue(Discipline {
             has_threshold: false,
             order: |collective, options| edd::order(collective, options.model),
@@ -451,6 +485,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "after paper 002",
         summary: "earliest due date, each server from its own requests; without a barrier no application ends later than under sio with one",
+        comes_close: false,
         kind: Kind::Queue(Discipline {
             has_threshold: false,
             order: |collective, _| edd::local_order(collective),
@@ -463,6 +498,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "round robin, paper 004 §3.4",
         summary: "every object on its default server: its number modulo the servers",
+        comes_close: false,
         kind: Kind::Place(|_, _| Box::new(Rr)),
     },
     Policy {
@@ -471,6 +507,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 004 §3.4.1",
         summary: "the longest write to the least loaded server, the next to the next, in turn",
+        comes_close: false,
         kind: Kind::Place(|_, n_servers| Box::new(Mlml::new(n_servers))),
     },
     Policy {
@@ -479,6 +516,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 004 §3.4.2",
         summary: "the lighter of two servers drawn from the less loaded half",
+        comes_close: false,
         kind: Kind::Place(|_, n_servers| Box::new(Trh::new(n_servers))),
     },
     Policy {
@@ -487,6 +525,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 004 §3.4.3",
         summary: "the same, from the less loaded the longer the write is, in 2^--levels sections",
+        comes_close: false,
         kind: Kind::Place(|options, n_servers| Box::new(Nltr::new(options.levels, n_servers))),
     },
     Policy {
@@ -495,6 +534,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 004 §2.2",
         summary: "the default server and one drawn are asked for their loads, the lighter is taken",
+        comes_close: false,
         kind: Kind::Place(|options, n_servers| Box::new(TwoChoice::new(options.probing, n_servers))),
     },
     Policy {
@@ -503,6 +543,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 003 §4.6",
         summary: "of three servers drawn the one with few connections that was not used for long",
+        comes_close: false,
         kind: Kind::Place(|_, _| Box::<HmLru>::default()),
     },
     Policy {
@@ -511,6 +552,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "HDFS, paper 003 §4.6",
         summary: "different servers drawn for each write",
+        comes_close: false,
         kind: Kind::Place(|_, _| Box::<HdfsRandom>::default()),
     },
     Policy {
@@ -519,6 +561,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "ParaView, paper 003 §2",
         summary: "tasks in blocks, process by process, wherever their data are",
+        comes_close: false,
         kind: Kind::Assign(|work| Ok(assign::rank::assign(work))),
     },
     Policy {
@@ -527,6 +570,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 003 §4.2",
         summary: "tasks of one input: as much as possible on the process's own host, by maximum flow",
+        comes_close: false,
         kind: Kind::Assign(assign::opass_single::assign),
     },
     Policy {
@@ -535,6 +579,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 003 §4.3",
         summary: "processes propose to the tasks of which they hold most; good, not always the best",
+        comes_close: false,
         kind: Kind::Assign(|work| Ok(assign::opass_multi::assign(work))),
     },
     Policy {
@@ -543,6 +588,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "after paper 003 §4.3",
         summary: "the most local bytes that any assignment with even counts has; slow with many tasks",
+        comes_close: false,
         kind: Kind::Assign(|work| Ok(assign::opass_exact::assign(work))),
     },
     Policy {
@@ -551,6 +597,7 @@ pub static POLICIES: [Policy; 45] = [
         alias: None,
         source: "paper 003 §4.4",
         summary: "who is idle takes its next task, or one from the longest list; as if all were equally fast",
+        comes_close: false,
         kind: Kind::Assign(|work| Ok(assign::opass_dynamic::assign(work))),
     },
 ];

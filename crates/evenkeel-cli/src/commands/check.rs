@@ -7,6 +7,7 @@ use anyhow::{Result, bail};
 use evenkeel::bound::Bound;
 use evenkeel::check::{self, Measures, Subject};
 use evenkeel::model::{Ratio, Transfer};
+use evenkeel::plan::meets;
 use evenkeel::policy::{self, Kind};
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -146,7 +147,7 @@ fn check_summary(
             figure(summary.computed_gap().0)
         ));
     }
-    if summary.optimal != gap.0.is_zero() {
+    if summary.optimal != meets(achieved.0.into(), summary.lower_bound.0.into()) {
         return Err("the summary is wrong about `optimal`".to_owned());
     }
     if summary.plan_fingerprint != fingerprint {

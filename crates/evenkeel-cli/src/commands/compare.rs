@@ -6,12 +6,13 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use evenkeel::check::{self, Subject};
 use evenkeel::model::Ratio;
-use evenkeel::policy;
+use evenkeel::plan::{Made, Options, OrderBy, Planner};
+use evenkeel::policy::{self, Policy};
 use evenkeel::select::{Goal, optimal};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
-use super::{Chosen, Outcome, Task, ask, in_words, ratio, remark_on_hosts, verified};
+use super::{Outcome, ask, in_words, known, ratio, remark_on_hosts, verified};
 use crate::cli::CompareArgs;
 use crate::formats::{self, Bottleneck, Figure, Input};
 use crate::html::{self, Area, Bar};
@@ -127,8 +128,7 @@ fn names(asked: &[String]) -> Result<Vec<&'static str>> {
     }
     let mut names: Vec<&'static str> = Vec::new();
     for asked in asked {
-        Task::named(asked, None, policy::Ask::default())?;
-        let name = policy::find(asked).map_or("", |policy| policy.name);
+        let name = known(asked, "policy", Policy::plans)?.name;
         if names.contains(&name) {
             bail!("policy {name} is named twice; name each once");
         }
@@ -151,10 +151,11 @@ fn n_bids(input: &Input, bound: Ratio) -> f64 {
 /// Plans by one policy, checks the plan from scratch, and measures it.
 fn row(input: &Input, name: &'static str, args: &CompareArgs, bound: Ratio) -> Result<Row> {
     let Input { batch, cluster } = input;
-    let task = Task::named(name, None, ask(Goal::Length, &args.tuning))?;
+    let policy = known(name, "policy", Policy::plans)?;
+    let ask = ask(Goal::Length, &args.tuning);
+    let planner = Planner::new(&Options { policy, order: OrderBy::Usual, whole: false, ask })?;
     let start = Instant::now();
-    let Chosen { choice, own_order, .. } = task.choose(batch, cluster);
-    let ordered = task.order(batch, cluster, &choice, own_order);
+    let Made { choice, ordered, .. } = planner.order(batch, cluster, planner.choose(batch, cluster));
     let seconds = start.elapsed().as_secs_f64();
     let measures = check::plan(batch, cluster, &ordered.schedule.transfers, true)?;
     // What was measured is rounded where speeds differ.
@@ -164,8 +165,8 @@ fn row(input: &Input, name: &'static str, args: &CompareArgs, bound: Ratio) -> R
     let done = choice.done(batch, cluster);
     let units = Units::new(batch, cluster);
     Ok(Row {
-        policy: task.policy.name,
-        order: task.order_name().unwrap_or_default(),
+        policy: planner.policy().name,
+        order: planner.order_policy().map_or("", |order| order.name),
         length: length.into(),
         length_seconds: units.seconds(length.into()),
         ratio: ratio(length, bound),

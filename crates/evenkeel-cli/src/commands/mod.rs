@@ -16,13 +16,14 @@ mod score;
 mod shell;
 mod simulate;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, anyhow};
 use evenkeel::bound::Bound;
 use evenkeel::check::{Forced, Subject};
 use evenkeel::draw::Ties;
-use evenkeel::model::{Batch, Choice, Cluster, Fixed, Part, Ratio, Schedule, Transfer};
-use evenkeel::policy::{self, Ask, Kind, OrderFn, Ordered, PlanFn, Policy, SelectFn};
-use evenkeel::select::{Goal, nearest, optimal, whole};
+use evenkeel::model::{Batch, Cluster, Ratio};
+use evenkeel::plan::{NoPlan, Options, OrderBy, Planner};
+use evenkeel::policy::{self, Ask, Kind, OPTIMAL, Policy};
+use evenkeel::select::{Goal, nearest};
 
 use crate::cli::{Cli, Command, Objective, PolicyArgs, TiesName, TuningArgs};
 use crate::formats::{Bottleneck, Figure, Input};
@@ -63,139 +64,35 @@ pub fn run(cli: Cli) -> Result<Outcome> {
     }
 }
 
-/// What is to be planned, once the names in the arguments are known to be right.
-struct Task {
-    policy: &'static Policy,
-    choose: Choose,
-    order: Order,
-    whole: bool,
-    ask: Ask,
+/// The planner that the arguments ask for.
+fn planner(args: &PolicyArgs) -> Result<Planner<'static>> {
+    planner_of(args.policy.as_deref().unwrap_or(OPTIMAL.name), args)
 }
 
-#[derive(Clone, Copy)]
-enum Choose {
-    Select(SelectFn),
-    Plan(PlanFn),
-}
-
-#[derive(Clone, Copy)]
-enum Order {
-    None,
-    /// That of the policy itself.
-    Own,
-    By(&'static Policy, OrderFn),
-}
-
-/// What a policy has chosen.
-struct Chosen {
-    choice: Choice,
-    bound: Option<Bound>,
-    /// If it has its own order.
-    own_order: Option<Ordered>,
-}
-
-impl Task {
-    fn new(args: &PolicyArgs) -> Result<Self> {
-        Self::of(args.policy.as_deref().unwrap_or("optimal"), args)
-    }
-
-    /// The policy of that name, and all else as the arguments say.
-    fn of(policy: &str, args: &PolicyArgs) -> Result<Self> {
-        let goal = match args.objective {
-            Objective::Mean => Goal::Mean,
-            Objective::Max if args.no_order => Goal::MaxLoad,
-            Objective::Max => Goal::Length,
-        };
-        let mut task = Self::named(policy, args.order.as_deref(), ask(goal, &args.tuning))?;
-        task.whole = args.whole;
-        if args.no_order {
-            if policy != "colour" && policy::find(policy).is_some_and(|p| matches!(p.kind, Kind::Order(_))) {
-                bail!("policy {policy} is an order; leave out --no-order, or name a policy that chooses");
-            }
-            task.order = Order::None;
+/// The same with another policy.
+fn planner_of(policy: &str, args: &PolicyArgs) -> Result<Planner<'static>> {
+    let order = match &args.order {
+        _ if args.no_order => OrderBy::Nobody,
+        Some(order) => {
+            OrderBy::Policy(known(order, "order", |policy| matches!(policy.kind, Kind::Order(_)))?)
         }
-        Ok(task)
-    }
-
-    /// The policy of that name in the order of that name, or in its own.
-    fn named(policy: &str, order: Option<&str>, ask: Ask) -> Result<Self> {
-        let order = order.map(ordering).transpose()?;
-        let found = known(policy, "policy", Policy::plans)?;
-        let (policy, choose, usual) = match found.kind {
-            Kind::Select(select) => (found, Choose::Select(select), ordering("colour")?),
-            Kind::Plan(plan) => (found, Choose::Plan(plan), Order::Own),
-            _ => {
-                if matches!(order, Some(Order::By(order, _)) if order.name != found.name) {
-                    bail!(
-                        "policy {} is itself an order; leave out --order, or name a policy that chooses",
-                        found.name
-                    );
-                }
-                let optimal = Self::named("optimal", None, ask)?;
-                (optimal.policy, optimal.choose, ordering(found.name)?)
-            }
-        };
-        Ok(Self { policy, choose, order: order.unwrap_or(usual), whole: false, ask })
-    }
-
-    /// What the order is called, if there is one.
-    fn order_name(&self) -> Option<&'static str> {
-        match self.order {
-            Order::None => None,
-            Order::Own => Some(self.policy.name),
-            Order::By(order, _) => Some(order.name),
+        None => OrderBy::Usual,
+    };
+    let goal = match args.objective {
+        Objective::Mean => Goal::Mean,
+        Objective::Max => Goal::Length,
+    };
+    let policy = known(policy, "policy", Policy::plans)?;
+    let options = Options { policy, order, whole: args.whole, ask: ask(goal, &args.tuning) };
+    Planner::new(&options).map_err(|error| match error {
+        NoPlan::TwoOrders(policy) => {
+            anyhow!("policy {policy} is itself an order; leave out --order, or name a policy that chooses")
         }
-    }
-
-    /// What a bound on this plan speaks about.
-    fn subject(&self) -> Subject {
-        if self.order_name().is_some() { Subject::Length } else { Subject::MaxLoad }
-    }
-
-    fn choose(&self, batch: &Batch, cluster: &Cluster) -> Chosen {
-        match self.choose {
-            Choose::Select(select) => {
-                let (choice, bound) = select(batch, cluster, &self.ask);
-                let choice = if self.whole { whole::unsplit(batch, cluster, choice) } else { choice };
-                Chosen { choice, bound, own_order: None }
-            }
-            Choose::Plan(plan) => {
-                let (choice, ordered) = plan(batch, cluster, &self.ask);
-                Chosen { choice, bound: None, own_order: Some(ordered) }
-            }
+        NoPlan::OrderWithoutOrder(policy) => {
+            anyhow!("policy {policy} is an order; leave out --no-order, or name a policy that chooses")
         }
-    }
-
-    /// The transfers of a choice in their order; without one they all start at 0.
-    fn order(&self, batch: &Batch, cluster: &Cluster, choice: &Choice, own: Option<Ordered>) -> Ordered {
-        match (self.order, own) {
-            (Order::Own, Some(own)) => own,
-            (Order::By(_, order), own) => {
-                let messages = own.and_then(|own| own.messages);
-                Ordered { messages, ..order(batch, cluster, choice, &self.ask) }
-            }
-            (_, own) => {
-                let transfers = choice.parts(batch).map(|Part { request, server, blocks }| Transfer {
-                    request,
-                    server,
-                    start: Fixed::ZERO,
-                    blocks: blocks.into(),
-                });
-                let schedule = Schedule { transfers: transfers.collect(), length: Ratio::ZERO };
-                Ordered { schedule, ..own.unwrap_or_default() }
-            }
-        }
-    }
-
-    /// The bound on the length, or without an order on the largest load; `known` if the policy gave that one.
-    fn bound(&self, batch: &Batch, cluster: &Cluster, known: Option<Bound>) -> Bound {
-        match (known, self.subject()) {
-            (Some(bound), Subject::Length) if self.ask.goal == Goal::Length => bound,
-            (Some(bound), Subject::MaxLoad) => bound,
-            (_, Subject::Length) => optimal::bound(batch, cluster, Goal::Length),
-            (_, Subject::MaxLoad) => optimal::select(batch, cluster, Goal::MaxLoad).1,
-        }
-    }
+        other => other.into(),
+    })
 }
 
 /// The policy of that name, if it is one of those that are wanted.
@@ -208,15 +105,6 @@ fn known(name: &str, what: &str, is_wanted: impl Fn(&Policy) -> bool) -> Result<
 fn unknown(name: &str, what: &str, known: impl Iterator<Item = &'static Policy>) -> String {
     let known: Vec<&str> = known.map(|policy| policy.name).collect();
     format!("there is no {what} `{name}`; known are {}", known.join(", "))
-}
-
-/// The order of that name.
-fn ordering(name: &str) -> Result<Order> {
-    let order = known(name, "order", |policy| matches!(policy.kind, Kind::Order(_)))?;
-    match order.kind {
-        Kind::Order(by) => Ok(Order::By(order, by)),
-        _ => bail!("{name} is no order"),
-    }
 }
 
 fn ask(goal: Goal, args: &TuningArgs) -> Ask {
@@ -244,8 +132,8 @@ fn remark_on_hosts(names: &[&str], batch: &Batch, cluster: &Cluster, ties: Ties)
 }
 
 /// Says so on standard error, of a policy that was asked for by name.
-fn warn_of_hosts(task: &Task, Input { batch, cluster }: &Input) -> Result<()> {
-    if let Some(remark) = remark_on_hosts(&[task.policy.name], batch, cluster, task.ask.ties) {
+fn warn_of_hosts(planner: &Planner<'_>, Input { batch, cluster }: &Input) -> Result<()> {
+    if let Some(remark) = remark_on_hosts(&[planner.policy().name], batch, cluster, planner.ask().ties) {
         warn(&remark)?;
     }
     Ok(())

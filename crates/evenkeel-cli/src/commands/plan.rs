@@ -6,10 +6,11 @@ use anyhow::Result;
 use evenkeel::check::Subject;
 use evenkeel::draw::Ties;
 use evenkeel::model::{self, Cluster, Ratio, Transfer};
+use evenkeel::plan::Plan;
 use evenkeel::policy::Ask;
 
 use super::explain::advice::slots_hint;
-use super::{Chosen, Outcome, Task, in_words, verified, warn_of_hosts};
+use super::{Outcome, in_words, planner, warn_of_hosts};
 use crate::cli::PlanArgs;
 use crate::formats::{self, Bottleneck, Figure, Input, Seconds, Summary};
 use crate::output::{targets, tell};
@@ -17,7 +18,7 @@ use crate::text::{count, pairs};
 use crate::units::Units;
 
 pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
-    let task = Task::new(&args.policy)?;
+    let planner = planner(&args.policy)?;
     let outputs = [("--out", args.out.as_deref()), ("--steps", args.steps.as_deref())];
     let [out, steps_out] = targets(outputs, &args.input.paths())?;
     let mut seconds = Seconds::default();
@@ -26,20 +27,20 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     let input = formats::read_input(&args.input)?;
     let Input { batch, cluster } = &input;
     seconds.read = start.elapsed().as_secs_f64();
-    warn_of_hosts(&task, &input)?;
+    warn_of_hosts(&planner, &input)?;
 
     let start = Instant::now();
-    let Chosen { choice, bound, own_order } = task.choose(batch, cluster);
+    let chosen = planner.choose(batch, cluster);
     seconds.select = start.elapsed().as_secs_f64();
-    let mut bound = task.bound(batch, cluster, bound);
-    let forced = verified(batch, cluster, &mut bound, task.subject())?;
-
     let start = Instant::now();
+    let made = planner.order(batch, cluster, chosen);
+    seconds.order = start.elapsed().as_secs_f64();
+    let plan = planner.prove(batch, cluster, made)?;
+    let optimal = plan.is_optimal();
+    let Plan { choice, ordered, bound, forced, .. } = plan;
     let max_load = Figure::from(choice.last_done(batch, cluster));
-    let ordered = task.order(batch, cluster, &choice, own_order);
     let schedule = &ordered.schedule;
     drop(choice);
-    seconds.order = start.elapsed().as_secs_f64();
 
     let start = Instant::now();
     if let Some(out) = out {
@@ -53,15 +54,15 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     seconds.write = start.elapsed().as_secs_f64();
 
     let units = Units::new(batch, cluster);
-    let order = task.order_name();
+    let (ask, order) = (planner.ask(), planner.order_policy());
     let length = order.map(|_| Figure::from(schedule.length));
-    let (achieved, lower_bound) = (length.unwrap_or(max_load), Figure::from(bound.value));
+    let lower_bound = Figure::from(bound.value);
     let plan_fingerprint = Transfer::fingerprint(schedule.transfers.iter().copied());
     let mut summary = Summary {
         format: 1,
-        policy: task.policy.name.to_owned(),
-        order: order.map(str::to_owned),
-        seed: task.ask.seed,
+        policy: planner.policy().name.to_owned(),
+        order: order.map(|order| order.name.to_owned()),
+        seed: ask.seed,
         block: args.input.block,
         requests: batch.n_requests() as u64,
         clients: batch.n_clients() as u64,
@@ -73,23 +74,23 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
         max_load_seconds: units.seconds(max_load),
         lower_bound_seconds: units.seconds(lower_bound),
         bytes: Some(batch.total_bytes()),
-        optimal: achieved == lower_bound,
+        optimal,
         bottleneck: Bottleneck::new(batch, cluster, &bound.proof, forced),
         gap: None,
         rounds: ordered.rounds.map(|(n_rounds, _)| n_rounds.into()),
         messages: ordered.messages,
         compacted_length: ordered.rounds.map(|(_, compacted)| compacted.into()),
-        ties: (task.ask.ties == Ties::LowestId).then(|| "lowest".to_owned()),
-        passes: (task.ask.passes != Ask::default().passes).then_some(task.ask.passes),
-        bids: (task.ask.bids != Ask::default().bids).then_some(task.ask.bids),
-        imbalance: (task.ask.imbalance != Ask::default().imbalance).then_some(task.ask.imbalance),
+        ties: (ask.ties == Ties::LowestId).then(|| "lowest".to_owned()),
+        passes: (ask.passes != Ask::default().passes).then_some(ask.passes),
+        bids: (ask.bids != Ask::default().bids).then_some(ask.bids),
+        imbalance: (ask.imbalance != Ask::default().imbalance).then_some(ask.imbalance),
         max_concurrent: cluster.max_concurrent(),
-        whole: task.whole,
+        whole: planner.is_whole(),
         batch_fingerprint: input.fingerprint(),
         plan_fingerprint: format!("{plan_fingerprint:016x}"),
         seconds,
     };
-    summary.gap = Some(summary.computed_gap());
+    summary.gap = Some(if optimal { Figure::default() } else { summary.computed_gap() });
     let text = if args.json {
         serde_json::to_string(&summary)? + "\n"
     } else {

@@ -7,12 +7,13 @@ use anyhow::{Result, bail};
 use evenkeel::bound::Bound;
 use evenkeel::check::{self, Fault, Measures};
 use evenkeel::model::{Ratio, Transfer};
+use evenkeel::plan::{Made, Planner};
 use evenkeel::select::nearest;
 use serde::Serialize;
 
 use super::check::invalid_as_json;
 use super::explain::advice::slots_hint;
-use super::{Outcome, Task, in_words, ratio, remark_on_hosts, verified, warn_of_hosts};
+use super::{Outcome, in_words, planner, planner_of, ratio, remark_on_hosts, warn_of_hosts};
 use crate::cli::ScoreArgs;
 use crate::formats::{self, Bottleneck, Figure, Input, Source};
 use crate::output::print;
@@ -59,7 +60,7 @@ struct Row {
 }
 
 pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
-    let task = Task::new(&args.policy)?;
+    let planner = &planner(&args.policy)?;
     let stdin = Path::new("-");
     if args.plan.as_deref() == Some(stdin) && args.input.paths().contains(&stdin) {
         bail!("standard input can only be read once; name a file for the batch or the plan");
@@ -69,46 +70,43 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
         (Some(plan), _) => {
             let source = Source::open(plan)?;
             let rows = formats::read_plan(source.reader, &args.input.reading(&source.name), &input.batch)?;
-            of_one(args, input, &task, &rows, None)
+            of_one(args, input, planner, &rows)
         }
         (None, Some(_)) => {
-            warn_of_hosts(&task, input)?;
-            let (rows, bound) = planned(&task, input);
-            of_one(args, input, &task, &rows, bound)
+            warn_of_hosts(planner, input)?;
+            of_one(args, input, planner, &planned(planner, input))
         }
-        (None, None) => of_the_usual(args, input, &task),
+        (None, None) => of_the_usual(args, input, planner),
     }
 }
 
-/// The plan that a task makes, and the bound if it knows one.
-fn planned(task: &Task, Input { batch, cluster }: &Input) -> (Vec<Transfer>, Option<Bound>) {
-    let chosen = task.choose(batch, cluster);
-    let ordered = task.order(batch, cluster, &chosen.choice, chosen.own_order);
-    (ordered.schedule.transfers, chosen.bound)
+/// The plan that a planner makes.
+fn planned(planner: &Planner<'_>, Input { batch, cluster }: &Input) -> Vec<Transfer> {
+    let Made { ordered, .. } = planner.order(batch, cluster, planner.choose(batch, cluster));
+    ordered.schedule.transfers
 }
 
 /// A plan in figures, if it is valid.
-fn measured(task: &Task, Input { batch, cluster }: &Input, rows: &[Transfer]) -> Result<Measures, Fault> {
-    let measures = check::plan(batch, cluster, rows, task.order_name().is_some())?;
-    if task.whole {
+fn measured(
+    planner: &Planner<'_>,
+    Input { batch, cluster }: &Input,
+    rows: &[Transfer],
+) -> Result<Measures, Fault> {
+    let measures = check::plan(batch, cluster, rows, planner.order_policy().is_some())?;
+    if planner.is_whole() {
         check::unsplit(batch, rows)?;
     }
     Ok(measures)
 }
 
 /// What counts of a plan: its length, or without an order when its last server is done.
-fn achieved(task: &Task, measures: &Measures) -> Ratio {
-    if task.order_name().is_some() { measures.length } else { measures.max_load }
+fn achieved(planner: &Planner<'_>, measures: &Measures) -> Ratio {
+    if planner.order_policy().is_some() { measures.length } else { measures.max_load }
 }
 
-/// The bound on what tasks like this one achieve, and what forces it.
-fn proved(
-    task: &Task,
-    Input { batch, cluster }: &Input,
-    bound: Option<Bound>,
-) -> Result<(Bound, Bottleneck)> {
-    let mut bound = task.bound(batch, cluster, bound);
-    let forced = verified(batch, cluster, &mut bound, task.subject())?;
+/// The bound on such plans, and what forces it.
+fn proved(planner: &Planner<'_>, Input { batch, cluster }: &Input) -> Result<(Bound, Bottleneck)> {
+    let (bound, forced) = planner.bound(batch, cluster, None)?;
     let bottleneck = Bottleneck::new(batch, cluster, &bound.proof, forced);
     Ok((bound, bottleneck))
 }
@@ -121,14 +119,14 @@ fn invalid(args: &ScoreArgs, fault: &Fault) -> Result<Outcome> {
 }
 
 fn object(
-    task: &Task,
+    planner: &Planner<'_>,
     policy: Option<&'static str>,
     measures: &Measures,
     bound: &Bound,
     bottleneck: Bottleneck,
     units: &Units,
 ) -> Object {
-    let length = task.order_name().map(|_| measures.length.into());
+    let length = planner.order_policy().map(|_| measures.length.into());
     Object {
         format: 1,
         policy,
@@ -138,34 +136,28 @@ fn object(
         length_seconds: length.and_then(|length| units.seconds(length)),
         max_load_seconds: units.seconds(measures.max_load.into()),
         lower_bound_seconds: units.seconds(bound.value.into()),
-        score: ratio(achieved(task, measures), bound.value),
+        score: ratio(achieved(planner, measures), bound.value),
         bottleneck,
     }
 }
 
 /// The score of one plan.
-fn of_one(
-    args: &ScoreArgs,
-    input: &Input,
-    task: &Task,
-    rows: &[Transfer],
-    bound: Option<Bound>,
-) -> Result<Outcome> {
-    let measures = match measured(task, input, rows) {
+fn of_one(args: &ScoreArgs, input: &Input, planner: &Planner<'_>, rows: &[Transfer]) -> Result<Outcome> {
+    let measures = match measured(planner, input, rows) {
         Ok(measures) => measures,
         Err(fault) => return invalid(args, &fault),
     };
-    let (bound, bottleneck) = proved(task, input, bound)?;
+    let (bound, bottleneck) = proved(planner, input)?;
     let units = Units::new(&input.batch, &input.cluster);
-    let achieved = achieved(task, &measures);
+    let achieved = achieved(planner, &measures);
     if args.json {
-        let policy = args.plan.is_none().then_some(task.policy.name);
-        let object = object(task, policy, &measures, &bound, bottleneck, &units);
+        let policy = args.plan.is_none().then_some(planner.policy().name);
+        let object = object(planner, policy, &measures, &bound, bottleneck, &units);
         print(&(serde_json::to_string(&object)? + "\n"))?;
         return Ok(Outcome::Done);
     }
     let score = ratio(achieved, bound.value);
-    let what = if task.order_name().is_some() { "length" } else { "max load" };
+    let what = if planner.order_policy().is_some() { "length" } else { "max load" };
     let mut rows = vec![
         ("score", format!("{score:.4}")),
         (what, units.time(achieved)),
@@ -178,40 +170,39 @@ fn of_one(
 }
 
 /// The scores of what most systems do, side by side.
-fn of_the_usual(args: &ScoreArgs, input: &Input, task: &Task) -> Result<Outcome> {
+fn of_the_usual(args: &ScoreArgs, input: &Input, planner: &Planner<'_>) -> Result<Outcome> {
     let Input { batch, cluster } = input;
-    let (rows, known) = planned(task, input);
-    let optimal = match measured(task, input, &rows) {
+    let optimal = match measured(planner, input, &planned(planner, input)) {
         Ok(measures) => measures,
         Err(fault) => return invalid(args, &fault),
     };
-    let (bound, bottleneck) = proved(task, input, known)?;
+    let (bound, bottleneck) = proved(planner, input)?;
     let units = Units::new(batch, cluster);
     let row = |policy: &'static str, measures: &Measures| Row {
         policy,
-        length: task.order_name().map(|_| measures.length.into()),
+        length: planner.order_policy().map(|_| measures.length.into()),
         max_load: measures.max_load.into(),
-        score: ratio(achieved(task, measures), bound.value),
+        score: ratio(achieved(planner, measures), bound.value),
     };
     let mut policies = Vec::new();
     for name in USUAL {
-        let task = Task::of(name, &args.policy)?;
-        match measured(&task, input, &planned(&task, input).0) {
+        let usual = planner_of(name, &args.policy)?;
+        match measured(&usual, input, &planned(&usual, input)) {
             Ok(measures) => policies.push(row(name, &measures)),
             Err(fault) => return invalid(args, &fault),
         }
     }
-    policies.push(row(task.policy.name, &optimal));
+    policies.push(row(planner.policy().name, &optimal));
     if args.json {
         let scores = Scores {
-            optimal: object(task, Some(task.policy.name), &optimal, &bound, bottleneck, &units),
+            optimal: object(planner, Some(planner.policy().name), &optimal, &bound, bottleneck, &units),
             policies,
             without_distance: nearest::n_without_distance(batch, cluster),
         };
         print(&(serde_json::to_string(&scores)? + "\n"))?;
         return Ok(Outcome::Done);
     }
-    let (what, least) = match task.order_name().is_some() {
+    let (what, least) = match planner.order_policy().is_some() {
         true => ("length", format!("No plan ends before {}", units.time(bound.value))),
         false => {
             ("max load", format!("No choice has a smaller load than {}", units.load(cluster, bound.value)))
@@ -227,7 +218,7 @@ fn of_the_usual(args: &ScoreArgs, input: &Input, task: &Task) -> Result<Outcome>
     if let Some(hint) = slots_hint(input, &bound, &units) {
         let _ = writeln!(text, "\nHint: {hint}.");
     }
-    if let Some(remark) = remark_on_hosts(&USUAL, batch, cluster, task.ask.ties) {
+    if let Some(remark) = remark_on_hosts(&USUAL, batch, cluster, planner.ask().ties) {
         let _ = writeln!(text, "\n{remark}");
     }
     print(&text)?;

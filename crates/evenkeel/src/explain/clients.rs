@@ -5,9 +5,11 @@
 use std::cmp::Reverse;
 
 use super::change::Change;
-use crate::bound::{Bound, Proof, beside_servers};
+use crate::bound::{Bound, Proof, beside_servers, concurrency};
 use crate::graph::pace::Level;
-use crate::model::{Batch, Client, ClientId, Cluster, MAX_SLOTS, ModelError, Move, Ratio, Server, ServerId};
+use crate::model::{
+    Batch, Client, ClientId, Cluster, MAX_SLOTS, ModelError, Move, Ratio, Server, ServerId, Speed,
+};
 use crate::select::{Goal, optimal};
 
 /// A way to help where a client limits.
@@ -84,10 +86,8 @@ impl<'a> Problem<'a> {
     fn new(batch: &'a Batch, cluster: &'a Cluster, top: &'a Bound) -> Option<Self> {
         let Proof::Client { client, .. } = top.proof else { return None };
         let (servers, _) = optimal::bound_level(batch, cluster, Goal::MaxLoad);
-        let limit = cluster.max_concurrent().zip(cluster.common_speed()).map(|(limit, speed)| {
-            Level::new(batch.total_blocks().div_ceil(limit).into(), speed.millionths())
-        });
-        Some(Self { batch, cluster, client, top, rest: servers.max(limit.unwrap_or(Level::ZERO)) })
+        let limit = concurrency(batch, cluster).unwrap_or(Level::ZERO);
+        Some(Self { batch, cluster, client, top, rest: servers.max(limit) })
     }
 
     fn change(&self, help: Help) -> Option<Change> {
@@ -120,7 +120,7 @@ impl<'a> Problem<'a> {
     /// The clients that need more slots so that none of them limits, with as few as they need.
     fn enough_slots(&self) -> Option<Vec<(ClientId, u32)>> {
         let clients = || (0..).map(ClientId).zip(self.cluster.clients());
-        if !self.cluster.is_even() {
+        if !counts_blocks(self.cluster) {
             let least = self.fewest_for_all()?;
             return Some(clients().filter(|(_, c)| c.slots < least).map(|(id, _)| (id, least)).collect());
         }
@@ -205,12 +205,17 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// How much each client has to receive: in blocks where it does not matter who sends them, else in the time that they take
-/// from the fastest replicas, without what servers have to do first.
+/// Whether all blocks take one slot, whoever sends them.
+fn counts_blocks(cluster: &Cluster) -> bool {
+    cluster.is_slotted() && cluster.is_even()
+}
+
+/// How much each client has to receive: in blocks where all take one slot, else in the time that they take from the fastest
+/// replicas, without what servers have to do first.
 struct Work<'a> {
     batch: &'a Batch,
     cluster: &'a Cluster,
-    is_even: bool,
+    counts_blocks: bool,
     of: Vec<u128>,
     slots: Vec<u128>,
 }
@@ -221,8 +226,13 @@ const UNITS: u128 = 1_000_000_000_000;
 impl<'a> Work<'a> {
     fn new(batch: &'a Batch, cluster: &'a Cluster) -> Self {
         let slots = cluster.clients().iter().map(|client| client.slots.into()).collect();
-        let mut work =
-            Self { batch, cluster, is_even: cluster.is_even(), of: vec![0; batch.n_clients()], slots };
+        let mut work = Self {
+            batch,
+            cluster,
+            counts_blocks: counts_blocks(cluster),
+            of: vec![0; batch.n_clients()],
+            slots,
+        };
         for i in 0..batch.n_requests() {
             work.of[batch.client(i).index()] += u128::from(batch.blocks(i)) * work.cost(i);
         }
@@ -231,7 +241,7 @@ impl<'a> Work<'a> {
 
     /// What a block of request `i` counts.
     fn cost(&self, i: usize) -> u128 {
-        if self.is_even {
+        if self.counts_blocks {
             return 1;
         }
         let speeds = self.batch.replicas().of(i).iter().map(|s| self.cluster.server(*s).speed.millionths());
@@ -240,10 +250,7 @@ impl<'a> Work<'a> {
 
     /// What a slot can do by a level, rounded up.
     fn units(&self, level: Level) -> u128 {
-        let unit = match self.cluster.common_speed() {
-            Some(speed) if self.is_even => u128::from(speed.millionths()),
-            _ => UNITS,
-        };
+        let unit = if self.counts_blocks { Speed::ONE.millionths().into() } else { UNITS };
         let denominator = u128::from(level.denominator());
         let (whole, rest) = (level.numerator() / denominator, level.numerator() % denominator);
         whole.saturating_mul(unit).saturating_add((rest * unit).div_ceil(denominator))

@@ -84,7 +84,7 @@ fn judge(scene: &Scene, rows: &[Transfer]) -> Verdict {
     amounts.chain(clients).chain(servers).chain(all).chain(blocks).fold(Verdict::Valid, Verdict::or)
 }
 
-/// Whether a row is of a replica, moves something, is whole where all is, and ends before the end of numbers.
+/// Whether a row is of a replica, moves something, is whole where all is, and ends before the end of numbers, rounded.
 fn may_serve(scene: &Scene, t: &Transfer) -> bool {
     let Some(request) = scene.case.requests.get(t.request as usize) else { return false };
     let is_nothing = t.blocks.is_zero() && (request.blocks > 0 || !t.start.is_zero());
@@ -93,7 +93,7 @@ fn may_serve(scene: &Scene, t: &Transfer) -> bool {
     request.replicas.contains(&t.server.index())
         && !is_nothing
         && (is_whole || !must_be_whole)
-        && run(scene, t).1 < Exact::new(1 << 64, 1)
+        && run(scene, t).1 + Exact::new(1, 2 * UNIT) < Exact::new(1 << 64, 1)
 }
 
 /// Whether a request has a row, and only one if it has no blocks.

@@ -23,7 +23,7 @@ const BANNED_TEXT: [&str; 9] =
 const CORE_DEPENDENCIES: [&str; 4] = ["hashbrown", "rand_core", "rand_pcg", "thiserror"];
 
 /// Which rooms of the core each room may use. Use goes one way only.
-const ROOMS: [(&str, &[&str]); 17] = [
+const ROOMS: [(&str, &[&str]); 18] = [
     ("model", &[]),
     ("draw", &[]),
     ("graph", &["model", "draw"]),
@@ -41,6 +41,7 @@ const ROOMS: [(&str, &[&str]); 17] = [
     ("assign", &["model", "graph", "draw"]),
     ("run", &["model", "draw", "graph", "select"]),
     ("policy", &["model", "bound", "draw", "select", "order", "bid", "queue", "place", "assign", "run"]),
+    ("plan", &["model", "bound", "check", "select", "policy"]),
 ];
 
 /// Which crates of the workspace each crate may depend on.
