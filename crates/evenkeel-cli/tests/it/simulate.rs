@@ -307,7 +307,7 @@ fn wrong_scenarios_are_refused() {
         ("[workload]\nrate = 5.0", "a.toml:2", "over time"),
         ("policies = ['colour']\n[workload]\narrivals = 'even'\nrate = 9", "a.toml:1", "all there"),
         ("[workload]\nbatch = 'none.csv'", "a.toml:2", "cannot read it"),
-        ("[workload]\nbatch = 'b.csv'\ncopies = 2", "a.toml:3", "the batch says that"),
+        ("[workload]\nbatch = 'b.csv'\nrequests = 2", "a.toml:3", "the batch says that"),
         ("seed = ", "a.toml:1", ""),
         ("seed = 1\nseed = 2", "a.toml:2", "duplicate key"),
         ("[servers", "a.toml:1", ""),

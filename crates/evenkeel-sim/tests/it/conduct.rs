@@ -130,7 +130,8 @@ fn the_keys_of_the_executor() {
     for policy in ["least-loaded", "p2c", "peak-ewma", "hedged"] {
         let late = makespan(&[], policy);
         assert!(late < 13.0, "{policy}: {late}");
-        assert_eq!(late, makespan(&["executor.decide=when-free"], policy));
+        let by_key = makespan(&["executor.decide=when-free"], policy);
+        assert!((late - by_key).abs() < 1e-9, "{late} {by_key}");
         if policy != "hedged" {
             assert!(makespan(&["executor.decide=on-arrival"], policy) > 80.0);
         }

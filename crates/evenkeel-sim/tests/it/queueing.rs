@@ -126,7 +126,7 @@ fn a_constant_cluster_ends_at_the_bound_and_the_latencies() {
     hardware.servers.iter_mut().for_each(|server| server.latency_ns = 20_000);
     let view = View::new(&requests, &hardware).expect("a good cluster");
     let block_ns = MILLISECOND + 20_000;
-    assert_eq!(view.block_ns, block_ns as f64);
+    assert_eq!(view.block_ns as u64, block_ns);
     let (choice, _) = optimal::select(&requests.batch, &view.cluster, Goal::Length);
     let plan = colour::order(&requests.batch, &view.cluster, &choice);
     let settings = Settings { block_ns: view.block_ns, ..Settings::default() };
