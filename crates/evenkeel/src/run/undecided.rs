@@ -69,6 +69,9 @@ impl Executor<'_> {
 
     /// Starts what waits undecided at an end, as far as it has slots.
     pub(super) fn decide_at(&mut self, end: End, out: &mut Vec<Action>) {
+        if self.settings.decide == Decide::OnArrival {
+            return;
+        }
         while self.has_slot(end) && !self.undecided.at(end).is_empty() {
             let few = first_few(self.undecided.at(end), &self.marks);
             let Some((piece, server)) = few.into_iter().find_map(|entry| self.decide(entry.piece)) else {
