@@ -103,11 +103,11 @@ pub enum Bottleneck {
 pub struct Figure(pub Fixed);
 
 impl Figure {
-    /// Whether both are the same number: exactly if both are whole, else to a millionth, or to a trillionth of numbers up
+    /// Whether both are the same number: exactly if both are whole, else to a millionth, or to a billionth of numbers up
     /// to `largest`.
     pub fn is_about(self, other: Self, largest: Self) -> bool {
         let (a, b) = (self.0.nanos(), other.0.nanos());
-        let forgiven = 1000.max(largest.0.nanos() / 1_000_000_000_000);
+        let forgiven = 1000.max(largest.0.nanos() / 1_000_000_000);
         let are_whole = self.0.whole().is_some() && other.0.whole().is_some();
         if are_whole { a == b } else { a.abs_diff(b) <= forgiven }
     }

@@ -8,7 +8,7 @@ use super::change::Change;
 use crate::bound::{Bound, Proof, beside_servers, concurrency};
 use crate::graph::pace::Level;
 use crate::model::{
-    Batch, Client, ClientId, Cluster, MAX_SLOTS, ModelError, Move, Ratio, Server, ServerId, Speed,
+    Batch, Client, ClientId, Cluster, MAX_SLOTS, ModelError, Move, Ratio, Server, ServerId, gcd,
 };
 use crate::select::{Goal, optimal};
 
@@ -120,15 +120,22 @@ impl<'a> Problem<'a> {
     /// The clients that need more slots so that none of them limits, with as few as they need.
     fn enough_slots(&self) -> Option<Vec<(ClientId, u32)>> {
         let clients = || (0..).map(ClientId).zip(self.cluster.clients());
-        if !counts_blocks(self.cluster) {
+        if !self.cluster.is_even() {
             let least = self.fewest_for_all()?;
             return Some(clients().filter(|(_, c)| c.slots < least).map(|(id, _)| (id, least)).collect());
         }
         let work = Work::new(self.batch, self.cluster);
-        let aim = work.units(self.rest).max(1);
-        let needed = |id: ClientId| u32::try_from(work.of[id.index()].div_ceil(aim)).unwrap_or(u32::MAX);
-        let slots = clients().map(|(id, client)| (id, needed(id).min(MAX_SLOTS), client.slots));
-        Some(slots.filter(|(_, needed, has)| needed > has).map(|(id, needed, _)| (id, needed)).collect())
+        // What a slot can do by then, as a fraction: nothing is rounded.
+        let (done, of) = work.blocks_by(self.rest)?;
+        let mut more = Vec::new();
+        for (id, client) in clients() {
+            let blocks = work.of[id.index()] / work.unit;
+            let needed = blocks.checked_mul(of)?.div_ceil(done.max(1)).min(MAX_SLOTS.into()) as u32;
+            if needed > client.slots {
+                more.push((id, needed));
+            }
+        }
+        Some(more)
     }
 
     /// The least number of slots at every client with which none limits, or comes as near as can be.
@@ -205,17 +212,14 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// Whether all blocks take one slot, whoever sends them.
-fn counts_blocks(cluster: &Cluster) -> bool {
-    cluster.is_slotted() && cluster.is_even()
-}
-
-/// How much each client has to receive: in blocks where all take one slot, else in the time that they take from the fastest
-/// replicas, without what servers have to do first.
+/// How much each client has to receive, in units: parts of blocks where it does not matter who sends them, else of the time that
+/// they take from the fastest replicas, without what servers have to do first.
 struct Work<'a> {
     batch: &'a Batch,
     cluster: &'a Cluster,
-    counts_blocks: bool,
+    is_even: bool,
+    /// Of a block, where it does not matter who sends it.
+    unit: u128,
     of: Vec<u128>,
     slots: Vec<u128>,
 }
@@ -226,13 +230,10 @@ const UNITS: u128 = 1_000_000_000_000;
 impl<'a> Work<'a> {
     fn new(batch: &'a Batch, cluster: &'a Cluster) -> Self {
         let slots = cluster.clients().iter().map(|client| client.slots.into()).collect();
-        let mut work = Self {
-            batch,
-            cluster,
-            counts_blocks: counts_blocks(cluster),
-            of: vec![0; batch.n_clients()],
-            slots,
-        };
+        // Where transfers keep to slots of a block, a client's slots are done at whole blocks only.
+        let unit = if cluster.is_slotted() { 1 } else { 1 << 40 };
+        let of = vec![0; batch.n_clients()];
+        let mut work = Self { batch, cluster, is_even: cluster.is_even(), unit, of, slots };
         for i in 0..batch.n_requests() {
             work.of[batch.client(i).index()] += u128::from(batch.blocks(i)) * work.cost(i);
         }
@@ -241,27 +242,44 @@ impl<'a> Work<'a> {
 
     /// What a block of request `i` counts.
     fn cost(&self, i: usize) -> u128 {
-        if self.counts_blocks {
-            return 1;
+        if self.is_even {
+            return self.unit;
         }
         let speeds = self.batch.replicas().of(i).iter().map(|s| self.cluster.server(*s).speed.millionths());
         (UNITS / u128::from(speeds.max().unwrap_or(1))).max(1)
     }
 
-    /// What a slot can do by a level, rounded up.
+    /// How many blocks a slot can do by a level, as a fraction, where all servers have one speed.
+    fn blocks_by(&self, level: Level) -> Option<(u128, u128)> {
+        let (speed, denominator) = (self.cluster.common_speed()?.millionths(), level.denominator());
+        let common = gcd(speed.into(), denominator.into()).max(1);
+        let done = level.numerator().checked_mul(u128::from(speed) / common)?;
+        Some((done, u128::from(denominator) / common))
+    }
+
+    /// What a slot can do by a level, rounded up to units.
     fn units(&self, level: Level) -> u128 {
-        let unit = if self.counts_blocks { Speed::ONE.millionths().into() } else { UNITS };
-        let denominator = u128::from(level.denominator());
-        let (whole, rest) = (level.numerator() / denominator, level.numerator() % denominator);
+        let as_time = (level.numerator(), u128::from(level.denominator()));
+        let (unit, (numerator, denominator)) = match self.blocks_by(level) {
+            Some(blocks) if self.is_even => (self.unit, blocks),
+            _ => (UNITS, as_time),
+        };
+        let (whole, rest) = (numerator / denominator, numerator % denominator);
         whole.saturating_mul(unit).saturating_add((rest * unit).div_ceil(denominator))
     }
 
+    /// What a client can do by a level; whole blocks where it does not matter who sends them.
+    fn capacity(&self, client: usize, level: u128) -> u128 {
+        let units = self.slots[client].saturating_mul(level);
+        if self.is_even { units / self.unit * self.unit } else { units }
+    }
+
     fn room(&self, client: usize, level: u128) -> u128 {
-        self.slots[client].saturating_mul(level).saturating_sub(self.of[client])
+        self.capacity(client, level).saturating_sub(self.of[client])
     }
 
     fn excess(&self, client: usize, level: u128) -> u128 {
-        self.of[client].saturating_sub(self.slots[client].saturating_mul(level))
+        self.of[client].saturating_sub(self.capacity(client, level))
     }
 
     /// The lowest level from `floor` on at which those that may receive have room for what the others have too much.

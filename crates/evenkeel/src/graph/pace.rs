@@ -6,7 +6,7 @@
 //! * *In slots*, each slot serves whole blocks one after the other: l blocks are done at (busy + ⌈l/k⌉)/speed. Clusters in
 //!   which every server has speed 1 work like this.
 //! * *Shared*, a block may be interrupted and resumed in another slot, but is never in two at once: l blocks are done at
-//!   (busy + max(l/k, 1))/speed, as McNaughton's rule for parallel machines has it.
+//!   (busy + max(l/k, 1))/speed, the wrap-around rule for parallel machines.
 //!
 //! With one slot both are the same.
 

@@ -10,7 +10,7 @@ use std::collections::BinaryHeap;
 
 use crate::graph::clock::Clock;
 use crate::graph::open_shop::{self, Bridge, Cell, Matrix};
-use crate::model::{Batch, Choice, Cluster, Fixed, Part, Schedule, Server, ServerId, Transfer};
+use crate::model::{Batch, Choice, Cluster, Fixed, Part, Ratio, Schedule, Server, ServerId, Transfer};
 
 /// How often a length between what is needed and what is guaranteed is tried.
 const ATTEMPTS: u32 = 12;
@@ -21,7 +21,22 @@ pub(super) fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedu
     let clock = clock(batch, cluster, choice);
     let lanes = Lanes::new(batch, cluster, choice, &clock);
     let (runs, ticks) = lanes.shortest(cluster);
-    Schedule { transfers: lanes.transfers(batch, choice, &runs), length: clock.time(ticks) }
+    let transfers = lanes.transfers(batch, choice, &runs);
+    let mut length = clock.time(ticks);
+    if !clock.is_exact() {
+        // Long ticks are rounded up, and what is written down ends earlier.
+        length = length.min(last_end(cluster, &transfers));
+    }
+    Schedule { transfers, length }
+}
+
+/// When the last transfer ends as written down, with a billionth more for what is rounded.
+fn last_end(cluster: &Cluster, transfers: &[Transfer]) -> Ratio {
+    let end = |t: &Transfer| {
+        let speed = u128::from(cluster.server(t.server).speed.millionths());
+        t.start.nanos() + (t.blocks.nanos() * 1_000_000).div_ceil(speed) + 1
+    };
+    Ratio::new(transfers.iter().map(end).max().unwrap_or(0), 1_000_000_000)
 }
 
 /// Ticks in which the longest schedule that may be needed still has a number.

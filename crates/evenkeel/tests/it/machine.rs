@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel::check::{self, Fault};
-use evenkeel::model::{Batch, Client, Cluster, Fixed, Server, ServerId, Speed, Transfer};
+use evenkeel::model::{Batch, Client, Cluster, Fixed, Ratio, Server, ServerId, Speed, Transfer};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -44,6 +44,9 @@ fn scenes() -> impl Strategy<Value = Scene> {
         }
     })
 }
+
+/// What may be left of each block, by what was left a step before and which blocks were under way then.
+type Reached = BTreeMap<Vec<u64>, (Vec<u64>, u32)>;
 
 /// A block of a request that a server serves.
 #[derive(Clone, Copy)]
@@ -101,11 +104,10 @@ impl Scene {
     fn shortest_on_grid(&self, blocks: &[Block]) -> Vec<u32> {
         let start: Vec<u64> = blocks.iter().map(|block| self.steps_of_block(block.server)).collect();
         // What may be left after each step, and how it came about.
-        let mut after: Vec<BTreeMap<Vec<u64>, (Vec<u64>, u32)>> =
-            vec![BTreeMap::from([(start, (Vec::new(), 0))])];
+        let mut after = vec![Reached::from([(start, (Vec::new(), 0))])];
         let done = vec![0; blocks.len()];
         while !after.last().expect("the start").contains_key(&done) {
-            let mut next = BTreeMap::new();
+            let mut next = Reached::new();
             let step = after.len() as u64 - 1;
             for left in after.last().expect("the start").keys() {
                 for set in self.largest_sets(blocks, left, step) {
@@ -189,17 +191,17 @@ fn cluster(batch: &Batch, servers: &[(u64, u32)], client_slots: u32) -> Cluster 
 fn slots_share_blocks() {
     let batch = batch(&[("c0", 1, &["s0"]), ("c1", 1, &["s0"]), ("c2", 1, &["s0"]), ("c3", 1, &["s1"])]);
     let plan = planned(&batch, &cluster(&batch, &[(1, 2), (2, 1)], 1));
-    assert_eq!([plan.schedule.length.to_f64(), plan.bound.value.to_f64()], [1.5; 2]);
+    assert_eq!([plan.schedule.length, plan.bound.value], [Ratio::new(3, 2); 2]);
 }
 
 #[test]
 fn three_blocks_share_two_slots() {
     let batch = batch(&[("c0", 1, &["s0"]), ("c1", 1, &["s0"]), ("c2", 1, &["s0"])]);
     let plan = planned(&batch, &cluster(&batch, &[(2, 2)], 1));
-    assert_eq!([plan.schedule.length.to_f64(), plan.bound.value.to_f64()], [0.75; 2]);
+    assert_eq!([plan.schedule.length, plan.bound.value], [Ratio::new(3, 4); 2]);
     // Through clients that could take both halves of a block at once.
     let plan = planned(&batch, &cluster(&batch, &[(2, 2)], 2));
-    assert_eq!([plan.schedule.length.to_f64(), plan.bound.value.to_f64()], [0.75; 2]);
+    assert_eq!([plan.schedule.length, plan.bound.value], [Ratio::new(3, 4); 2]);
 }
 
 #[test]
@@ -216,5 +218,5 @@ fn a_block_takes_its_time_however_many_slots_there_are() {
     assert!(matches!(at_once, Err(Fault::BlockOverlap { request: 0, blocks: 1, .. })), "{at_once:?}");
     assert!(check::plan(&batch, &cluster, &[half(0), half(250_000_000)], true).is_ok());
     let plan = planned(&batch, &cluster);
-    assert_eq!([plan.schedule.length.to_f64(), plan.bound.value.to_f64()], [0.5; 2]);
+    assert_eq!([plan.schedule.length, plan.bound.value], [Ratio::new(1, 2); 2]);
 }

@@ -183,7 +183,7 @@ impl Scene {
         Exact::time(self.busy(server) + block.div_ceil(slots.into()), speed)
     }
 
-    /// How long a server takes for so many blocks at best: McNaughton's rule, where blocks need not take whole slots.
+    /// How long a server takes for so many blocks at best, where blocks need not take whole slots.
     fn takes(&self, server: usize, blocks: u64) -> Exact {
         let Server { slots, speed, .. } = self.servers[server];
         match blocks {
