@@ -102,10 +102,10 @@ fn what_is_lost_is_read_again() {
 fn what_is_refused() {
     let hardware = hardware(2, 2);
     let refused = |tasks: Tasks, name| tasks.run(&hardware, policy(name), 0, false).expect_err("refused");
-    let other = refused(Tasks::default(), "mlml").to_string();
+    let good = Tasks { copies: 1, ..Tasks::default() };
+    let other = refused(good.clone(), "mlml").to_string();
     assert!(other.contains("`mlml`") && other.contains("rank, opass-single, opass-multi"), "{other}");
     assert!(matches!(refused(Tasks::default(), "rank"), Refused::Copies { copies: 3, n_servers: 2 }));
-    let good = Tasks { copies: 1, ..Tasks::default() };
     assert!(matches!(
         refused(Tasks { buffer: Some(Bytes(0)), ..good.clone() }, "rank"),
         Refused::Setting { name: "buffer", .. }

@@ -30,11 +30,12 @@ pub(super) fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedu
     Schedule { transfers, length }
 }
 
-/// When the last transfer ends as written down, with a billionth more for what is rounded.
+/// When the last transfer ends as written down, with a billionth more for each number that is rounded.
 fn last_end(cluster: &Cluster, transfers: &[Transfer]) -> Ratio {
     let end = |t: &Transfer| {
         let speed = u128::from(cluster.server(t.server).speed.millionths());
-        t.start.nanos() + (t.blocks.nanos() * 1_000_000).div_ceil(speed) + 1
+        let nano_blocks = t.blocks.nanos() + u128::from(t.blocks.whole().is_none());
+        t.start.nanos() + 1 + (nano_blocks * 1_000_000).div_ceil(speed)
     };
     Ratio::new(transfers.iter().map(end).max().unwrap_or(0), 1_000_000_000)
 }
