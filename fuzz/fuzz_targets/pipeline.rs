@@ -35,10 +35,12 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         check::bound(&batch, &cluster, &bound, subject).expect("a proof that holds");
         let schedule = order(&batch, &cluster, &choice);
         let measures = check::plan(&batch, &cluster, &schedule.transfers, true).expect("a valid plan");
-        match subject {
-            Subject::MaxLoad => assert_eq!(measures.max_load, bound.value),
-            Subject::Length if cluster.is_even() => assert_eq!(schedule.length, bound.value),
-            Subject::Length => assert!(schedule.length >= bound.value),
+        match goal {
+            Goal::MaxLoad => assert_eq!(measures.max_load, bound.value),
+            Goal::Mean => assert!(measures.max_load >= bound.value),
+            // Slots that share very many blocks are rounded up.
+            Goal::Length if cluster.is_even() => assert!(schedule.length.over(bound.value) < 1.0 + 1e-9),
+            Goal::Length => assert!(schedule.length >= bound.value),
         }
     }
     evenkeel::explain::explain(&batch, &cluster, Goal::Length);

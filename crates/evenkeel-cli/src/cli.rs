@@ -199,7 +199,7 @@ pub struct PolicyArgs {
     /// Only choose replicas, do not order the transfers
     #[arg(long, conflicts_with = "order")]
     pub no_order: bool,
-    /// Never split a request between servers. Server loads exceed the optimum by at most the largest request
+    /// Never split a request between servers. No load exceeds the largest of the split plan by more than the largest request
     #[arg(long)]
     pub whole: bool,
     /// What the optimal choice minimizes

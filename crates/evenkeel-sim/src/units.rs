@@ -63,6 +63,12 @@ fn parse(text: &str, units: &[(&str, u64)]) -> Option<(u128, u128)> {
     const MOST: u128 = 1_000_000_000_000_000_000;
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
+    // Underscores only between digits, as TOML has them.
+    let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
+    let mut joints = text[..end].match_indices('_');
+    if joints.any(|(k, _)| !is_digit(text[..k].chars().last()) || !is_digit(text[k + 1..].chars().next())) {
+        return None;
+    }
     let number = text[..end].replace('_', "");
     let (whole, decimals) = number.split_once('.').unwrap_or((&number, ""));
     if whole.len() > 18 || decimals.len() > 18 || decimals.contains('.') {

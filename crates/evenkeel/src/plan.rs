@@ -80,11 +80,9 @@ impl Plan {
     }
 }
 
-/// Whether a length or load is not above its bound by more than rounding explains: a billionth of a unit, or a trillionth of
-/// it all.
+/// Whether a length or load is not above its bound, but for a start and an end that are rounded to a billionth each.
 pub fn meets(achieved: Ratio, bound: Ratio) -> bool {
-    let (achieved, bound) = (achieved.rounded().nanos(), bound.rounded().nanos());
-    achieved <= bound + 1 + bound / 1_000_000_000_000
+    achieved.rounded().nanos() <= bound.rounded().nanos() + 2
 }
 
 /// Plans a batch.
@@ -290,26 +288,50 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Takes the choice of another policy if that is better, until the bound is met.
+    /// Takes what another policy makes if that is better, until the bound is met.
     fn compare_with_rivals(&self, batch: &Batch, cluster: &Cluster, bound: Ratio, best: &mut Made) {
+        let optimal = best.choice.clone();
         let mut achieved = self.achieved(batch, cluster, best);
         let is_small = batch.n_requests() <= MOST_REQUESTS_FOR_ALL_RIVALS;
         for rival in POLICIES.iter().filter(|rival| is_small || rival.comes_close) {
             if meets(achieved, bound) {
                 return;
             }
-            let choice = match rival.kind {
-                Kind::Select(select) => select(batch, cluster, &self.ask).0,
-                Kind::Plan(plan) => plan(batch, cluster, &self.ask).0,
-                _ => continue,
-            };
-            let choice = if self.whole { whole::unsplit(batch, cluster, choice) } else { choice };
+            let Some((choice, own_order)) = self.made_by(rival, batch, cluster, &optimal) else { continue };
             let ordered = self.ordered(batch, cluster, &choice, None);
-            let made = Made { choice, ordered, bound: best.bound.clone() };
-            let rival_achieved = self.achieved(batch, cluster, &made);
-            if rival_achieved < achieved {
-                (*best, achieved) = (made, rival_achieved);
+            for schedule in own_order.map(|own| own.schedule).into_iter().chain([ordered.schedule]) {
+                let ordered = Ordered { schedule, ..Ordered::default() };
+                let made = Made { choice: choice.clone(), ordered, bound: best.bound.clone() };
+                let rival_achieved = self.achieved(batch, cluster, &made);
+                if rival_achieved < achieved {
+                    (*best, achieved) = (made, rival_achieved);
+                }
             }
         }
+    }
+
+    /// What another policy chooses, or how it orders the optimal choice; its own order only if it may take the place of
+    /// the shortest.
+    fn made_by(
+        &self,
+        rival: &Policy,
+        batch: &Batch,
+        cluster: &Cluster,
+        optimal: &Choice,
+    ) -> Option<(Choice, Option<Ordered>)> {
+        let (choice, own_order) = match rival.kind {
+            Kind::Select(select) => (select(batch, cluster, &self.ask).0, None),
+            Kind::Plan(plan) => {
+                let (choice, ordered) = plan(batch, cluster, &self.ask);
+                (choice, Some(ordered))
+            }
+            Kind::Order(order) => (optimal.clone(), Some(order(batch, cluster, optimal, &self.ask))),
+            _ => return None,
+        };
+        if self.whole && !choice.split_off.is_empty() {
+            return Some((whole::unsplit(batch, cluster, choice), None));
+        }
+        let is_shortest = self.order_policy().is_some_and(|order| order.name == SHORTEST.name);
+        Some((choice, own_order.filter(|_| is_shortest)))
     }
 }

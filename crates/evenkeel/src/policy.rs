@@ -131,7 +131,7 @@ pub const OPTIMAL: Policy = Policy {
     room: "select",
     alias: Some("ap"),
     source: "AP of Wu and Liu, paper 000 §1",
-    summary: "the choice that no other beats, with its proof; splits requests where that helps",
+    summary: "the best choice, with its proof; where speeds or backlogs leave a gap, at least as good as least-loaded and opass-tenant, and up to 2,048 requests as any other; splits requests where that helps",
     comes_close: false,
     kind: Kind::Select(|batch, cluster, ask| {
         let (choice, bound) = select::optimal::select(batch, cluster, ask.goal);

@@ -20,6 +20,8 @@ use crate::model::{Replicas, ServerId};
 pub(crate) trait Shares {
     /// How much of the item lies at `position`.
     fn share(&self, position: usize) -> u64;
+    /// All servers that an item has a share at, each with the item's replicas.
+    fn placed<'a>(&'a self, replicas: Replicas<'a>) -> impl Iterator<Item = (ServerId, &'a [ServerId])>;
     /// Moves `amount` of `item`; tells whether `from` is empty now and whether `to` was empty before.
     fn shift(&mut self, item: usize, from: usize, to: usize, amount: u64) -> (bool, bool);
 }
@@ -36,6 +38,10 @@ impl Shares for Whole<'_> {
         1
     }
 
+    fn placed<'a>(&'a self, replicas: Replicas<'a>) -> impl Iterator<Item = (ServerId, &'a [ServerId])> {
+        self.at.iter().copied().zip(replicas.iter())
+    }
+
     fn shift(&mut self, item: usize, _from: usize, to: usize, _amount: u64) -> (bool, bool) {
         self.at[item] = self.replicas.flat()[to];
         (true, true)
@@ -49,6 +55,14 @@ pub(crate) struct Divided(pub(crate) Vec<u64>);
 impl Shares for Divided {
     fn share(&self, position: usize) -> u64 {
         self.0[position]
+    }
+
+    fn placed<'a>(&'a self, replicas: Replicas<'a>) -> impl Iterator<Item = (ServerId, &'a [ServerId])> {
+        (0..replicas.len()).flat_map(move |item| {
+            let set = replicas.of(item);
+            let shares = &self.0[replicas.start(item)..];
+            set.iter().zip(shares).filter(|(_, share)| **share > 0).map(move |(&server, _)| (server, set))
+        })
     }
 
     fn shift(&mut self, _item: usize, from: usize, to: usize, amount: u64) -> (bool, bool) {
@@ -116,6 +130,13 @@ impl<'a, P: Shares> Balance<'a, P> {
             reached: Vec::with_capacity(n_servers),
             last_level: 0,
             path: Vec::new(),
+        }
+    }
+
+    /// Prepares for searches that will visit most servers.
+    pub(crate) fn learn_all_arcs(&mut self) {
+        if let Some(arcs) = &mut self.arcs {
+            arcs.learn(self.shares.placed(self.replicas));
         }
     }
 

@@ -3,8 +3,8 @@
 use super::pace::Paces;
 use crate::model::{Replicas, ServerId};
 
-/// Sweeps of single moves after the first placement: more gain little, the flow finishes the rest.
-const SWEEPS: usize = 2;
+/// Sweeps of single moves after the first placement: a second one gains little, the flow finishes the rest.
+const SWEEPS: usize = 1;
 /// So many items are placed by the same loads: nearly as even, and the processor need not wait for each.
 const AT_ONCE: usize = 8;
 

@@ -248,6 +248,7 @@ fn run<P: Shares>(
         // What the last servers reach is mostly the closed set itself, so that one step goes to the optimum
         // and no load is moved that does not matter.
         let last = last_done(paces, &balance.loads, active);
+        balance.learn_all_arcs();
         balance.reach_of(active, |s, load| paces.done(s, load) == last)
     };
     loop {

@@ -5,9 +5,10 @@ use std::fmt::Write as _;
 use evenkeel::bound::Bound;
 use evenkeel::check::{self, Measures, Subject};
 use evenkeel::draw::Ties;
-use evenkeel::model::{self, Batch, Choice, Cluster, Ratio, Schedule, Speed};
+use evenkeel::model::{self, Batch, Choice, Client, Cluster, Ratio, Schedule, Server, Speed};
 use evenkeel::order::colour;
-use evenkeel::policy::{self, Ask, Kind, Ordered, POLICIES, Policy, find};
+use evenkeel::plan::{Options, OrderBy, Plan, meets, plan};
+use evenkeel::policy::{self, Ask, Kind, OPTIMAL, Ordered, POLICIES, Policy, find};
 use evenkeel::select::replanned::{Replanned, TakeBack};
 use evenkeel::select::{Goal, aequi, first, optimal};
 use proptest::prelude::*;
@@ -15,7 +16,7 @@ use proptest::sample::select;
 
 use crate::bidding::batches;
 use crate::exact::Exact;
-use crate::support::{Case, Request, Scene, Speeds, config, kinds, moved, scenes, unordered};
+use crate::support::{self, Case, Request, Scene, Speeds, batch, config, kinds, moved, scenes, unordered};
 
 const ALL_SPEEDS: &[Speeds] = &[Speeds::One, Speeds::Same, Speeds::Tame, Speeds::Wild];
 
@@ -281,4 +282,47 @@ fn assert_replans(scene: &Scene, select: fn(&Batch, &Cluster) -> Choice) {
         assert_eq!(replanned.replan().len(), 1);
         assert_eq!(replanned.replan(), []);
     }
+}
+
+/// What a policy plans, as the command would.
+fn plan_by(policy: &Policy, batch: &Batch, cluster: &Cluster) -> Plan {
+    let options = Options { policy, order: OrderBy::Usual, whole: false, ask: Ask::default() };
+    plan(batch, cluster, &options).unwrap_or_else(|error| panic!("{}: {error}", policy.name))
+}
+
+proptest! {
+    #![proptest_config(config(400))]
+
+    /// Where the optimum is not proved, no other policy comes closer to it.
+    #[test]
+    fn no_policy_beats_optimal(
+        scene in scenes(kinds(&[Speeds::One, Speeds::Same, Speeds::Tame]).prop_map(|kind| support::Kind { backlogs: true, limit: false, ..kind }))
+    ) {
+        let (batch, cluster) = scene.build();
+        let best = plan_by(&OPTIMAL, &batch, &cluster);
+        for policy in planning() {
+            let other = plan_by(policy, &batch, &cluster);
+            prop_assert!(best.achieved <= other.achieved || best.is_optimal(), "{} {:?}", policy.name, other);
+        }
+    }
+}
+
+/// One client has to wait for a server that is fast but busy: what is fast for it is late.
+#[test]
+fn a_fast_server_that_is_free_late_is_not_taken() {
+    let batch = batch(&[("c0", 1, &["s1"]), ("c0", 1, &["s3", "s1"]), ("c0", 1, &["s3"])]);
+    let speed = |millionths| Speed::from_millionths(millionths).expect("a valid speed");
+    let servers = vec![
+        Server { speed: speed(2_100_000), slots: 2, backlog: 4 },
+        Server { speed: speed(2_000_000), slots: 1, backlog: 0 },
+    ];
+    let cluster = Cluster::new(&batch, servers, vec![Client::default()], None).expect("a valid cluster");
+    assert_eq!(plan_by(&OPTIMAL, &batch, &cluster).achieved.rounded().to_string(), "1.476190476");
+}
+
+/// A gap of one slot is a gap, however long the plan is.
+#[test]
+fn long_plans_are_not_optimal_by_rounding() {
+    assert!(!meets(Ratio::from(1_099_098_051_514), Ratio::from(1_099_098_051_513)));
+    assert!(meets(Ratio::new(1_000_000_001, 1_000_000_000), Ratio::from(1)));
 }
