@@ -1,6 +1,7 @@
 //! The project's own tasks. `cargo xtask` lists them.
 
 mod campaign;
+mod licences;
 mod reproduce;
 mod run;
 mod test;

@@ -1,17 +1,16 @@
 //! `cargo xtask test`: everything that must hold, in the order in which failures are cheapest.
 
-use crate::run::{Result, browser, require_cargo_tool, require_program, root, run, run_with};
+use crate::licences;
+use crate::run::{Result, browser, require_program, root, run, run_with};
 
 fn run_all() -> Result<()> {
     require_program("python3", &["-c", "import venv, ensurepip"], &["python3", "python3-venv"])?;
     require_program("c++", &["--version"], &["g++"])?;
     browser()?;
-    require_cargo_tool("cargo-deny", &["--no-default-features"])?;
     run("cargo", &["fmt", "--all", "--check"])?;
     run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
     run("cargo", &["check", "--manifest-path", "fuzz/Cargo.toml", "--quiet"])?;
-    // Advisories need a database from the network: `cargo deny check advisories`, where there is one.
-    run("cargo", &["deny", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"])?;
+    licences::check()?;
     run("cargo", &["test", "--workspace"])?;
     let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
     run_with("cargo", &doc, &[("RUSTDOCFLAGS", "-D warnings")])?;
