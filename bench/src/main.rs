@@ -81,6 +81,9 @@ fn main() -> Result<ExitCode> {
     let mut report = Report::default();
     report.say(&format!("{machine}\n"));
     report.say("Times are the least CPU milliseconds, with how much longer the median run took.\n");
+    if cfg!(debug_assertions) {
+        report.say("This is a debug build: it shows that the race works, and its times mean nothing.\n");
+    }
     selection::run(&race, &mut report)?;
     schedule::run(&race, &mut report)?;
     scaling::run(&race, &mut report)?;

@@ -114,8 +114,5 @@ fn expressions() {
     for bad in ["", "GPL-3.0", "MIT AND GPL-3.0", "MIT WITH LLVM-exception", "(MIT", "MIT)", "no licence"] {
         assert!(!is_allowed(bad, &allowed), "{bad}");
     }
-    assert_eq!(
-        self::allowed("[x]\nallow = [\"A\", \"B C\"]\n"),
-        Some(vec!["A".into(), "B C".into()])
-    );
+    assert_eq!(self::allowed("[x]\nallow = [\"A\", \"B C\"]\n"), Some(vec!["A".into(), "B C".into()]));
 }
