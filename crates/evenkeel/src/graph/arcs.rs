@@ -30,15 +30,6 @@ impl Arcs {
         })
     }
 
-    /// Learns the arcs of all servers at once: one pass over all replicas in their order is quicker than many that jump.
-    pub(super) fn learn<'a>(&mut self, placed: impl Iterator<Item = (ServerId, &'a [ServerId])>) {
-        self.known.fill(true);
-        for (server, set) in placed {
-            let row = server.index() * self.words;
-            set.iter().for_each(|s| self.bits[row + s.index() / 64] |= 1 << (s.0 % 64));
-        }
-    }
-
     /// Where the `items` at `server` could be.
     pub(super) fn from(
         &mut self,

@@ -8,6 +8,9 @@
 //! With up to a few thousand servers, the arcs met once are remembered as bits, so that later searches read a row
 //! of bits instead of all items of a server. A remembered arc may be gone meanwhile; who follows it finds out.
 //!
+//! Not all items need be listed: where very many lie, those of a sample lead almost everywhere. Before a set of servers
+//! is called closed, one pass over all items lists those that lead out of it, and the search goes on if there are any.
+//!
 //! An item that just moved from level l to l+1 opens no arc from there in the same phase, since its other
 //! replicas are at level l+1 at most; so the lists may be edited in place.
 
@@ -20,17 +23,38 @@ use crate::model::{Replicas, ServerId};
 pub(crate) trait Shares {
     /// How much of the item lies at `position`.
     fn share(&self, position: usize) -> u64;
-    /// All servers that an item has a share at, each with the item's replicas.
-    fn placed<'a>(&'a self, replicas: Replicas<'a>) -> impl Iterator<Item = (ServerId, &'a [ServerId])>;
+    /// The items that lie at a server marked [`INSIDE`] and have a replica at one marked [`BEYOND`], where not all items
+    /// are listed.
+    fn leaving(&self, marks: &[u8]) -> Vec<(u32, ServerId)>;
     /// Moves `amount` of `item`; tells whether `from` is empty now and whether `to` was empty before.
     fn shift(&mut self, item: usize, from: usize, to: usize, amount: u64) -> (bool, bool);
 }
+
+/// Marks a server that was reached.
+const INSIDE: u8 = 1;
+/// Marks one that was not: twice that, so that a shift tells whether both are there.
+const BEYOND: u8 = 2 * INSIDE;
+/// So many items are looked at together.
+const NEIGHBOURS: usize = 64;
+/// One in so many such neighbourhoods is a sample.
+const SAMPLED: usize = 16;
 
 /// Items of one block each, which cannot be divided.
 #[derive(Debug)]
 pub(crate) struct Whole<'a> {
     pub(crate) at: Vec<ServerId>,
     pub(crate) replicas: Replicas<'a>,
+    pub(crate) are_all_listed: bool,
+}
+
+impl Whole<'_> {
+    /// For each server the items that are listed: all, or a sample.
+    pub(crate) fn listed(&self, loads: &[u64]) -> Vec<Vec<u32>> {
+        let step = if self.are_all_listed { 1 } else { SAMPLED };
+        let chunks = (0..).step_by(NEIGHBOURS * step).zip(self.at.chunks(NEIGHBOURS).step_by(step));
+        let placed = chunks.flat_map(|(first, at)| (first..).zip(at.iter().copied()));
+        items_at(loads.iter().map(|&load| load as usize / step), placed)
+    }
 }
 
 impl Shares for Whole<'_> {
@@ -38,14 +62,45 @@ impl Shares for Whole<'_> {
         1
     }
 
-    fn placed<'a>(&'a self, replicas: Replicas<'a>) -> impl Iterator<Item = (ServerId, &'a [ServerId])> {
-        self.at.iter().copied().zip(replicas.iter())
+    fn leaving(&self, marks: &[u8]) -> Vec<(u32, ServerId)> {
+        if self.are_all_listed {
+            return Vec::new();
+        }
+        let flat = self.replicas.flat();
+        match self.replicas.width() {
+            Some(2) => leaving(&self.at, flat.as_chunks::<2>().0.iter().map(|set| &set[..]), marks),
+            Some(3) => leaving(&self.at, flat.as_chunks::<3>().0.iter().map(|set| &set[..]), marks),
+            _ => leaving(&self.at, self.replicas.iter(), marks),
+        }
     }
 
     fn shift(&mut self, item: usize, _from: usize, to: usize, _amount: u64) -> (bool, bool) {
         self.at[item] = self.replicas.flat()[to];
         (true, true)
     }
+}
+
+/// See [`Shares::leaving`].
+fn leaving<'a>(
+    at: &[ServerId],
+    mut sets: impl Iterator<Item = &'a [ServerId]> + Clone,
+    marks: &[u8],
+) -> Vec<(u32, ServerId)> {
+    let leaves = |at: &ServerId, set: &[ServerId]| {
+        let leads = set.iter().fold(0, |all, s| all | marks[s.index()]);
+        marks[at.index()] & leads >> 1
+    };
+    let mut leaving = Vec::new();
+    // Without a branch for each item: mostly none of many neighbours leaves.
+    for (first, at) in (0..).step_by(NEIGHBOURS).zip(at.chunks(NEIGHBOURS)) {
+        let neighbours = at.iter().zip(sets.clone());
+        if neighbours.clone().fold(0, |any, (at, set)| any | leaves(at, set)) > 0 {
+            let items = (first..).zip(neighbours).filter(|&(_, (at, set))| leaves(at, set) > 0);
+            leaving.extend(items.map(|(item, (&at, _))| (item, at)));
+        }
+        sets.nth(NEIGHBOURS - 1);
+    }
+    leaving
 }
 
 /// Items that may be divided between their replicas at block boundaries.
@@ -57,12 +112,8 @@ impl Shares for Divided {
         self.0[position]
     }
 
-    fn placed<'a>(&'a self, replicas: Replicas<'a>) -> impl Iterator<Item = (ServerId, &'a [ServerId])> {
-        (0..replicas.len()).flat_map(move |item| {
-            let set = replicas.of(item);
-            let shares = &self.0[replicas.start(item)..];
-            set.iter().zip(shares).filter(|(_, share)| **share > 0).map(move |(&server, _)| (server, set))
-        })
+    fn leaving(&self, _marks: &[u8]) -> Vec<(u32, ServerId)> {
+        Vec::new()
     }
 
     fn shift(&mut self, _item: usize, from: usize, to: usize, amount: u64) -> (bool, bool) {
@@ -133,13 +184,6 @@ impl<'a, P: Shares> Balance<'a, P> {
         }
     }
 
-    /// Prepares for searches that will visit most servers.
-    pub(crate) fn learn_all_arcs(&mut self) {
-        if let Some(arcs) = &mut self.arcs {
-            arcs.learn(self.shares.placed(self.replicas));
-        }
-    }
-
     /// Moves load from servers above their cap to servers of the same `zone` below theirs, as far as it goes.
     ///
     /// If some servers stay above, returns all servers that they reach: none of these has room, and no item
@@ -158,6 +202,9 @@ impl<'a, P: Shares> Balance<'a, P> {
             let found_room = self.search(zone, |s| loads[s.index()] > cap(s), |s| loads[s.index()] < cap(s));
             self.loads = loads;
             if !found_room {
+                if self.list_leaving(zone) {
+                    continue;
+                }
                 return Some(self.reached.clone());
             }
             let overloaded: Vec<ServerId> =
@@ -174,10 +221,32 @@ impl<'a, P: Shares> Balance<'a, P> {
         zone: &[ServerId],
         is_source: impl Fn(ServerId, u64) -> bool,
     ) -> Vec<ServerId> {
-        let loads = std::mem::take(&mut self.loads);
-        self.search(zone, |s| is_source(s, loads[s.index()]), |_| false);
-        self.loads = loads;
-        self.reached.clone()
+        loop {
+            let loads = std::mem::take(&mut self.loads);
+            self.search(zone, |s| is_source(s, loads[s.index()]), |_| false);
+            self.loads = loads;
+            if !self.list_leaving(zone) {
+                return self.reached.clone();
+            }
+        }
+    }
+
+    /// Lists the items that lead from what was reached to the rest of `zone`; whether there are any.
+    fn list_leaving(&mut self, zone: &[ServerId]) -> bool {
+        if self.reached.is_empty() || self.reached.len() == zone.len() {
+            return false;
+        }
+        let mut marks = vec![0; self.loads.len()];
+        zone.iter().for_each(|s| marks[s.index()] = BEYOND);
+        self.reached.iter().for_each(|s| marks[s.index()] = INSIDE);
+        let leaving = self.shares.leaving(&marks);
+        for &(item, server) in &leaving {
+            self.items_at[server.index()].push(item);
+            if let Some(arcs) = &mut self.arcs {
+                arcs.add(server, self.replicas.of(item as usize));
+            }
+        }
+        !leaving.is_empty()
     }
 
     /// Levels from the sources up to the first level with room; whether there is one.

@@ -1,12 +1,12 @@
-//! The quick start for balancing: each item to its least loaded replica, then a few sweeps of single moves.
+//! The quick start for balancing: each item to its least loaded replica, then a sweep of single moves.
 
 use super::pace::Paces;
 use crate::model::{Replicas, ServerId};
 
-/// Sweeps of single moves after the first placement: a second one gains little, the flow finishes the rest.
-const SWEEPS: usize = 1;
 /// So many items are placed by the same loads: nearly as even, and the processor need not wait for each.
 const AT_ONCE: usize = 8;
+/// If one in so many has to move, paths are quicker than a sweep.
+const FEW: u64 = 256;
 
 /// How the height of a server grows: when it is done, in whole numbers of some unit.
 pub(super) trait Gauge {
@@ -71,7 +71,8 @@ impl Gauge for ByTime {
 
 /// Places each item whole at one of its replicas; returns where, and the loads.
 ///
-/// Sweeps while some load is above its cap.
+/// If much is above its cap, one sweep moves items to where they would be done earlier. A second one gains little, and
+/// paths finish the rest.
 pub(super) fn roughly_level(
     replicas: Replicas<'_>,
     size: impl Fn(usize) -> u64,
@@ -79,57 +80,52 @@ pub(super) fn roughly_level(
     caps: &[u64],
 ) -> (Vec<ServerId>, Vec<u64>) {
     // Sets of a known width compile to straight code.
-    let flat = replicas.flat();
+    let (n, flat) = (replicas.len(), replicas.flat());
     match replicas.width() {
-        Some(2) => place(flat.as_chunks::<2>().0.iter().map(|s| &s[..]), size, gauge, caps),
-        Some(3) => place(flat.as_chunks::<3>().0.iter().map(|s| &s[..]), size, gauge, caps),
-        _ => place(replicas.iter(), size, gauge, caps),
+        Some(2) => place(n, |i| &flat.as_chunks::<2>().0[i], size, gauge, caps),
+        Some(3) => place(n, |i| &flat.as_chunks::<3>().0[i], size, gauge, caps),
+        _ => place(n, |i| replicas.of(i), size, gauge, caps),
     }
 }
 
 fn place<'a, G: Gauge>(
-    mut sets: impl ExactSizeIterator<Item = &'a [ServerId]> + Clone,
+    n: usize,
+    set: impl Fn(usize) -> &'a [ServerId],
     size: impl Fn(usize) -> u64,
     gauge: &G,
     caps: &[u64],
 ) -> (Vec<ServerId>, Vec<u64>) {
-    let all_sets = sets.clone();
     let servers = || (0..caps.len() as u32).map(ServerId);
     let mut heights: Vec<u64> = servers().map(|s| gauge.base(s)).collect();
-    let top: Vec<u64> = servers()
-        .map(|s| gauge.base(s).saturating_add(gauge.cost(s).saturating_mul(caps[s.index()])))
-        .collect();
-    let mut at = vec![ServerId(0); sets.len()];
-    for (k, at) in at.chunks_mut(AT_ONCE).enumerate() {
-        for (i, (at, set)) in at.iter_mut().zip(&mut sets).enumerate() {
-            let size = size(k * AT_ONCE + i);
-            *at = lowest(set, |s| heights[s.index()] + gauge.cost(s) * size);
-        }
-        for (i, at) in at.iter().enumerate() {
-            heights[at.index()] += gauge.cost(*at) * size(k * AT_ONCE + i);
-        }
+    let mut at = Vec::with_capacity(n);
+    let after = |heights: &[u64], i: usize, s: ServerId| heights[s.index()] + gauge.cost(s) * size(i);
+    while at.len() + AT_ONCE <= n {
+        let first = at.len();
+        let chosen: [ServerId; AT_ONCE] =
+            std::array::from_fn(|k| lowest(set(first + k), |s| after(&heights, first + k, s)));
+        chosen.iter().enumerate().for_each(|(k, &s)| heights[s.index()] = after(&heights, first + k, s));
+        at.extend_from_slice(&chosen);
     }
-    for _ in 0..SWEEPS {
-        if heights.iter().zip(&top).all(|(height, top)| height <= top) {
-            break;
-        }
-        let mut n_moved = 0;
-        for (i, (set, at)) in all_sets.clone().zip(&mut at).enumerate() {
-            let size = size(i);
-            let here = heights[at.index()];
+    for i in at.len()..n {
+        let chosen = lowest(set(i), |s| after(&heights, i, s));
+        heights[chosen.index()] = after(&heights, i, chosen);
+        at.push(chosen);
+    }
+    let top = |s: ServerId| gauge.base(s).saturating_add(gauge.cost(s).saturating_mul(caps[s.index()]));
+    let above = |s: ServerId| heights[s.index()].saturating_sub(top(s)) / gauge.cost(s).max(1);
+    let total: u64 = caps.iter().fold(0, |sum, cap| sum.saturating_add(*cap));
+    if servers().map(above).sum::<u64>() > total / FEW {
+        for (i, at) in at.iter_mut().enumerate() {
             // Where it lies it counts twice, so that it does not seem to gain by staying.
-            let after = |s: ServerId| heights[s.index()].saturating_add(gauge.cost(s) * size);
-            if set.iter().map(|&s| after(s)).fold(u64::MAX, u64::min) < here {
-                let to = lowest(set, after);
-                heights[at.index()] -= gauge.cost(*at) * size;
-                heights[to.index()] += gauge.cost(to) * size;
+            let here = heights[at.index()];
+            let after = |s: ServerId| heights[s.index()].saturating_add(gauge.cost(s) * size(i));
+            let to = lowest(set(i), after);
+            let there = after(to);
+            if there < here {
+                heights[at.index()] = here - gauge.cost(*at) * size(i);
+                heights[to.index()] = there;
                 *at = to;
-                n_moved += 1;
             }
-        }
-        // When little moves any more, the flow is quicker.
-        if n_moved < at.len() / 256 {
-            break;
         }
     }
     if G::IS_LOAD {
@@ -139,13 +135,13 @@ fn place<'a, G: Gauge>(
     at.iter().enumerate().for_each(|(i, at)| loads[at.index()] += size(i));
     // Heights are rounded; what counts in the end is whether whole blocks fit. If few do not, they may find room.
     let too_much: u64 = loads.iter().zip(caps).map(|(load, cap)| load.saturating_sub(*cap)).sum();
-    if too_much < at.len() as u64 / 64 {
-        for (i, (set, at)) in all_sets.zip(&mut at).enumerate() {
+    if too_much < n as u64 / 64 {
+        for (i, at) in at.iter_mut().enumerate() {
             if loads[at.index()] <= caps[at.index()] {
                 continue;
             }
             let has_room = |s: &&ServerId| loads[s.index()].saturating_add(size(i)) <= caps[s.index()];
-            if let Some(&to) = set.iter().find(has_room) {
+            if let Some(&to) = set(i).iter().find(has_room) {
                 loads[at.index()] -= size(i);
                 loads[to.index()] += size(i);
                 *at = to;

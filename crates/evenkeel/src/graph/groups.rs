@@ -38,17 +38,16 @@ impl Groups {
     /// Merges all items.
     pub(crate) fn new(items: Items<'_>) -> Self {
         let mut finder = Finder::new(items.n_servers());
-        let mut sizes = Vec::new();
-        let group_of = (0..items.replicas.len())
-            .map(|i| {
-                let group = finder.group(items.replicas.of(i));
-                if group as usize == sizes.len() {
-                    sizes.push(0);
-                }
-                sizes[group as usize] += items.size(i);
-                group
-            })
-            .collect();
+        let mut group_of = Vec::with_capacity(items.replicas.len());
+        // Sets of a known width compile to straight code.
+        let (all, flat) = (0..items.replicas.len(), items.replicas.flat());
+        match items.replicas.width() {
+            Some(2) => group_of.extend(flat.as_chunks::<2>().0.iter().map(|set| finder.group(set))),
+            Some(3) => group_of.extend(flat.as_chunks::<3>().0.iter().map(|set| finder.group(set))),
+            _ => group_of.extend(all.map(|i| finder.group(items.replicas.of(i)))),
+        }
+        let mut sizes = vec![0; finder.ends.len()];
+        group_of.iter().enumerate().for_each(|(i, &group)| sizes[group as usize] += items.size(i));
         Self { group_of, ids: finder.ids, ends: finder.ends, sizes }
     }
 
@@ -64,19 +63,20 @@ impl Groups {
     }
 
     /// Divides the shares of each group among its items, in their order, so that few items are split.
-    pub(crate) fn hand_out(&self, items: Items<'_>, mut shares: Vec<u64>) -> Placed {
+    pub(crate) fn hand_out(self, items: Items<'_>, mut shares: Vec<u64>) -> Placed {
         let groups = Replicas::new(&self.ids, &self.ends, None);
         let mut cursor: Vec<u32> = (0..groups.len()).map(|g| groups.start(g) as u32).collect();
-        let first_left = |cursor: &mut u32, end: usize, shares: &[u64]| {
-            while (*cursor as usize) + 1 < end && shares[*cursor as usize] == 0 {
+        let first_left = |cursor: &mut u32, shares: &[u64]| {
+            while shares[*cursor as usize] == 0 {
                 *cursor += 1;
             }
             *cursor as usize
         };
         let Some(sizes) = items.sizes else {
-            let at = self.group_of.iter().map(|&g| {
+            // In the memory of the groups.
+            let at = self.group_of.into_iter().map(|g| {
                 let g = g as usize;
-                let k = first_left(&mut cursor[g], self.ends[g] as usize, &shares);
+                let k = first_left(&mut cursor[g], &shares);
                 shares[k] -= 1;
                 self.ids[k]
             });
@@ -87,7 +87,7 @@ impl Groups {
             let g = g as usize;
             let mut left = size;
             while left > 0 {
-                let k = first_left(&mut cursor[g], self.ends[g] as usize, &shares);
+                let k = first_left(&mut cursor[g], &shares);
                 let taken = left.min(shares[k]);
                 let set = items.replicas.of(i).iter();
                 let slot = set.enumerate().find(|&(_, &s)| s == self.ids[k]).map_or(0, |(slot, _)| slot);
@@ -100,24 +100,55 @@ impl Groups {
     }
 }
 
+/// Sets that were met are looked for here first, by so many bits of their hash.
+const MEMO_BITS: u32 = 14;
+
 /// Numbers distinct sets as they come, whatever the order of their members.
 struct Finder {
     ids: Vec<ServerId>,
     ends: Vec<u32>,
     known: HashTable<u32>,
+    /// For some hashes the group that was met last.
+    memo: Vec<Met>,
     /// A random-looking number for each server.
     codes: Vec<u64>,
+}
+
+/// A group, and where its set stands; none if that is empty.
+#[derive(Clone, Copy, Default)]
+struct Met {
+    start: u32,
+    len: u32,
+    group: u32,
 }
 
 impl Finder {
     fn new(n_servers: usize) -> Self {
         let codes = (0..n_servers as u64).map(mix).collect();
-        Self { ids: Vec::new(), ends: Vec::new(), known: HashTable::new(), codes }
+        let memo = vec![Met::default(); 1 << MEMO_BITS];
+        Self { ids: Vec::new(), ends: Vec::new(), known: HashTable::new(), memo, codes }
     }
 
+    #[inline(always)]
     fn group(&mut self, set: &[ServerId]) -> u32 {
-        let Self { ids, ends, known, codes } = self;
-        let hash = hash_of(set, codes);
+        let hash = hash_of(set, &self.codes);
+        let slot = (hash >> (u64::BITS - MEMO_BITS)) as usize;
+        let Met { start, len, group } = self.memo[slot];
+        if len as usize == set.len()
+            && let Some(known) = self.ids.get(start as usize..start as usize + set.len())
+            // Without a branch for each.
+            && known.iter().zip(set).fold(0, |differ, (a, b)| differ | (a.0 ^ b.0)) == 0
+        {
+            return group;
+        }
+        let group = self.find(set, hash);
+        let sets = Replicas::new(&self.ids, &self.ends, None);
+        self.memo[slot] = Met { start: sets.start(group as usize) as u32, len: set.len() as u32, group };
+        group
+    }
+
+    fn find(&mut self, set: &[ServerId], hash: u64) -> u32 {
+        let Self { ids, ends, known, codes, .. } = self;
         let sets = Replicas::new(ids, ends, None);
         if let Some(&group) = known.find(hash, |&g| same_members(sets.of(g as usize), set)) {
             return group;

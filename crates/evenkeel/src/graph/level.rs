@@ -15,6 +15,9 @@ use crate::model::{Replicas, ServerId};
 /// Searches after which it is worth trying whether equal replica sets can be merged.
 const SEARCHES_BEFORE_GROUPING: usize = 40;
 
+/// Of more items than this only some are listed at first.
+const MANY_ITEMS: usize = 1 << 16;
+
 /// Items to be placed: requests, or groups of requests with equal replica sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Items<'a> {
@@ -70,7 +73,7 @@ pub(crate) fn level(items: Items<'_>, aim: Aim) -> Levelled {
     if Groups::promising(items) {
         let groups = Groups::new(items);
         if groups.worthwhile() {
-            return level_grouped(&groups, items, aim);
+            return level_grouped(groups, items, aim);
         }
     }
     let Items { replicas, paces, .. } = items;
@@ -88,16 +91,14 @@ pub(crate) fn level(items: Items<'_>, aim: Aim) -> Levelled {
             roughly_level(replicas, |i| sizes[i], &ByTime::new(paces, items.total), &goal)
         }
     };
-    let active = active_servers(replicas, &loads);
-    let start = Start::new(items, active, aim);
+    let start = Start::new(items, &loads, aim);
     if fits(&loads, &start.caps) && aim != Aim::AllNorms {
-        let proof = start.is_forced.then_some(start.active);
-        return Levelled { placed: Placed::Whole(at), level: start.level, proof };
+        return Levelled { placed: Placed::Whole(at), level: start.level, proof: start.proof };
     }
     let solved = if items.sizes.is_none() {
-        let counts = loads.iter().map(|&load| load as usize);
-        let listed = items_at(counts, (0..).zip(at.iter().copied()));
-        let shares = Whole { at, replicas };
+        let are_all_listed = at.len() < MANY_ITEMS || !matches!(aim, Aim::MaxDownTo(_));
+        let shares = Whole { at, replicas, are_all_listed };
+        let listed = shares.listed(&loads);
         let mut balance = Balance::new(replicas, loads, shares, listed);
         run_or_group(&mut balance, items, &start, aim)
             .map(|(level, proof)| (Placed::Whole(balance.shares.at), level, proof))
@@ -112,7 +113,7 @@ pub(crate) fn level(items: Items<'_>, aim: Aim) -> Levelled {
     };
     match solved {
         Ok((placed, level, proof)) => Levelled { placed, level, proof },
-        Err(groups) => level_grouped(&groups, items, aim),
+        Err(groups) => level_grouped(groups, items, aim),
     }
 }
 
@@ -127,23 +128,73 @@ fn fits(loads: &[u64], caps: &[u64]) -> bool {
     loads.iter().zip(caps).all(|(load, cap)| load <= cap)
 }
 
-/// The level to begin with: the floor, or what all active servers together need.
+/// The level to begin with.
+#[derive(Clone)]
 struct Start {
-    active: Vec<ServerId>,
     level: Level,
     caps: Vec<u64>,
-    /// Whether it is what the active servers need.
-    is_forced: bool,
+    /// The servers that need so long, if it is not the floor.
+    proof: Option<Vec<ServerId>>,
 }
 
 impl Start {
-    fn new(items: Items<'_>, active: Vec<ServerId>, aim: Aim) -> Self {
-        let floor = floor(aim);
-        let average = items.paces.level_for(&active, None, items.total.into());
-        let is_forced = average >= floor && !matches!(aim, Aim::Under(_));
-        let level = if is_forced { average } else { floor };
-        Self { active, level, caps: items.paces.caps(level), is_forced }
+    fn new(items: Items<'_>, loads: &[u64], aim: Aim) -> Self {
+        let paces = items.paces;
+        let (mut level, mut proof) = (floor(aim), None);
+        if !matches!(aim, Aim::Under(_)) {
+            let all: Vec<ServerId> = (0..paces.len() as u32).map(ServerId).collect();
+            let average = paces.level_for(&all, None, items.total.into());
+            let above = loads.iter().zip(paces.caps(average)).map(|(load, cap)| load.saturating_sub(cap));
+            // If hardly anything has to move, it probably can.
+            let (servers, forced) = if above.sum::<u64>() < items.total / 256 {
+                (all, items.total)
+            } else {
+                fullest(items, loads)
+            };
+            let needed = paces.level_for(&servers, None, forced.into());
+            if needed >= level {
+                (level, proof) = (needed, Some(servers));
+            }
+        }
+        Self { level, caps: paces.caps(level), proof }
     }
+}
+
+/// Of the sets of the servers that are done last, the one that needs longest for what no other can do, with how much
+/// that is.
+fn fullest(items: Items<'_>, loads: &[u64]) -> (Vec<ServerId>, u64) {
+    let Items { replicas, paces, .. } = items;
+    let gauges: Vec<(f64, f64)> = (0..loads.len() as u32).map(|s| paces.gauge(ServerId(s))).collect();
+    let done = |s: &ServerId| gauges[s.index()].0 + gauges[s.index()].1 * loads[s.index()] as f64;
+    let mut servers: Vec<ServerId> = (0..loads.len() as u32).map(ServerId).collect();
+    servers.sort_by(|a, b| done(b).total_cmp(&done(a)));
+    let mut ranks = vec![0_u32; loads.len()];
+    (0..).zip(&servers).for_each(|(rank, s)| ranks[s.index()] = rank);
+    // What only the servers up to each rank can do.
+    let mut forced = vec![0; loads.len()];
+    let mut count = |item: usize, set: &[ServerId]| {
+        let last = set.iter().map(|s| ranks[s.index()]).fold(0, u32::max);
+        forced[last as usize] += items.size(item);
+    };
+    // Sets of a known width compile to straight code.
+    let (items, flat) = (0..replicas.len(), replicas.flat());
+    match replicas.width() {
+        Some(2) => items.for_each(|i| count(i, &flat.as_chunks::<2>().0[i])),
+        Some(3) => items.for_each(|i| count(i, &flat.as_chunks::<3>().0[i])),
+        _ => items.for_each(|i| count(i, replicas.of(i))),
+    }
+    let (mut work, mut rate, mut sum) = (0.0, 0.0, 0);
+    let (mut longest, mut best) = (f64::MIN, (0, 0));
+    for (k, (server, forced)) in servers.iter().zip(forced).enumerate() {
+        let (base, cost) = gauges[server.index()];
+        (work, rate, sum) = (work + base / cost, rate + 1.0 / cost, sum + forced);
+        let needed = (work + sum as f64) / rate;
+        if needed > longest {
+            (longest, best) = (needed, (k + 1, sum));
+        }
+    }
+    servers.truncate(best.0);
+    (servers, best.1)
 }
 
 /// How many items are placed at each server.
@@ -164,7 +215,7 @@ fn shares_of_whole(items: Items<'_>, at: &[ServerId]) -> Vec<u64> {
 }
 
 /// As [`level`], on groups of items with equal replica sets: the cost depends on the groups alone.
-fn level_grouped(groups: &Groups, items: Items<'_>, aim: Aim) -> Levelled {
+fn level_grouped(groups: Groups, items: Items<'_>, aim: Aim) -> Levelled {
     let merged = groups.items(items.paces, items.total);
     let mut loads = vec![0; items.n_servers()];
     let mut shares = vec![0; merged.replicas.flat().len()];
@@ -178,7 +229,6 @@ fn level_grouped(groups: &Groups, items: Items<'_>, aim: Aim) -> Levelled {
             fill_in_time(items.paces, set, merged.size(i), &mut loads, shares);
         }
     }
-    let active = active_servers(merged.replicas, &loads);
     let mut listed = Vec::new();
     for i in 0..merged.replicas.len() {
         let start = merged.replicas.start(i);
@@ -188,9 +238,10 @@ fn level_grouped(groups: &Groups, items: Items<'_>, aim: Aim) -> Levelled {
     let placed = listed.iter().copied();
     let listed = items_at(counts(items.n_servers(), placed.clone()), placed);
     let mut balance = Balance::new(merged.replicas, loads, Divided(shares), listed);
-    let start = Start::new(items, active, aim);
+    let start = Start::new(merged, &balance.loads, aim);
     let (level, proof) = run_to_end(&mut balance, items, &start, aim);
-    Levelled { placed: groups.hand_out(items, balance.shares.0), level, proof }
+    let Divided(shares) = balance.shares;
+    Levelled { placed: groups.hand_out(items, shares), level, proof }
 }
 
 type LevelAndProof = (Level, Option<Vec<ServerId>>);
@@ -227,30 +278,18 @@ fn run<P: Shares>(
     aim: Aim,
     max_searches: usize,
 ) -> Option<LevelAndProof> {
-    let active = &start.active;
+    let all: Vec<ServerId> = (0..paces.len() as u32).map(ServerId).collect();
     if aim == Aim::AllNorms {
-        all_norms(balance, paces, active.clone());
-        let level = last_done(paces, &balance.loads, active);
-        return Some((level, Some(balance.reach_of(active, |s, load| paces.done(s, load) == level))));
+        all_norms(balance, paces, all.clone());
+        let level = last_done(paces, &balance.loads, &all);
+        return Some((level, Some(balance.reach_of(&all, |s, load| paces.done(s, load) == level))));
     }
     if let Aim::Under(level) = aim {
-        balance.relieve(active, |s| start.caps[s.index()], max_searches)?;
+        balance.relieve(&all, |s| start.caps[s.index()], max_searches)?;
         return Some((level, None));
     }
-    let (mut level, mut caps) = (start.level, start.caps.clone());
-    let mut proof = start.is_forced.then(|| active.clone());
-    let above = |s: &ServerId| balance.loads[s.index()].saturating_sub(caps[s.index()]);
-    let (too_much, total): (u64, u64) = (active.iter().map(above).sum(), balance.loads.iter().sum());
-    let mut closed = if too_much < total / 256 {
-        // Hardly anything has to move, so it probably can.
-        balance.relieve(active, |s| caps[s.index()], max_searches)?
-    } else {
-        // What the last servers reach is mostly the closed set itself, so that one step goes to the optimum
-        // and no load is moved that does not matter.
-        let last = last_done(paces, &balance.loads, active);
-        balance.learn_all_arcs();
-        balance.reach_of(active, |s, load| paces.done(s, load) == last)
-    };
+    let Start { mut level, mut caps, mut proof } = start.clone();
+    let mut closed = balance.relieve(&all, |s| caps[s.index()], max_searches)?;
     loop {
         let forced: u128 = closed.iter().map(|s| u128::from(balance.loads[s.index()])).sum();
         let needed = paces.level_for(&closed, None, forced);
@@ -263,7 +302,7 @@ fn run<P: Shares>(
         // Nothing leaves a closed set, so the search can keep to it if all that is too full lies there.
         let is_above = |s: &&ServerId| balance.loads[s.index()] > caps[s.index()];
         let above = |zone: &[ServerId]| zone.iter().filter(is_above).count();
-        let zone = if above(&closed) == above(active) { &closed } else { active };
+        let zone = if above(&closed) == above(&all) { &closed } else { &all };
         closed = balance.relieve(zone, |s| caps[s.index()], max_searches)?;
     }
 }
@@ -351,14 +390,4 @@ fn fill_in_time(paces: &Paces, set: &[ServerId], amount: u64, loads: &mut [u64],
         *load += *share;
         rest -= *share;
     }
-}
-
-/// The servers that hold a replica of anything.
-fn active_servers(replicas: Replicas<'_>, loads: &[u64]) -> Vec<ServerId> {
-    let mut active: Vec<bool> = loads.iter().map(|&load| load > 0).collect();
-    // Rarely needed: a server that holds something mostly serves something.
-    if active.contains(&false) {
-        replicas.flat().iter().for_each(|s| active[s.index()] = true);
-    }
-    (0..).map(ServerId).zip(active).filter_map(|(s, is)| is.then_some(s)).collect()
 }

@@ -141,7 +141,7 @@ impl Executor<'_> {
         self.learn(&run, run.size);
         self.release(transfer, run.size);
         if let Some(twin) = run.twin {
-            self.withdraw(twin, out);
+            self.lose(twin, out);
         }
         self.marks.set(run.piece, State::Over);
         if self.now_ns > run.due_ns {
@@ -176,6 +176,14 @@ impl Executor<'_> {
             let moved = run.moved;
             self.release(transfer, moved);
             out.push(Action::Withdraw { transfer });
+        }
+    }
+
+    /// The same for one of two of the same piece, and the other was quicker.
+    fn lose(&mut self, transfer: u64, out: &mut Vec<Action>) {
+        if let Some(run) = self.running.get(transfer) {
+            self.gauges[run.server.index()].broken_off();
+            self.withdraw(transfer, out);
         }
     }
 

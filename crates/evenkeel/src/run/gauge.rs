@@ -40,6 +40,8 @@ pub(super) struct Gauge {
     /// When something was late for the last time, and how long it had taken then.
     feared_at_ns: u64,
     feared_for_ns: u64,
+    /// Transfers that were late and broken off since one was seen to move.
+    n_broken_off: u32,
     /// The same, but it rises at once and falls slowly.
     peak_ns: f64,
     peak_at_ns: u64,
@@ -58,6 +60,7 @@ impl Gauge {
             planned_pace_ns: pace_ns,
             feared_at_ns: now_ns,
             feared_for_ns: 0,
+            n_broken_off: 0,
             peak_ns: pace_ns,
             peak_at_ns: now_ns,
             slots: server.slots.into(),
@@ -114,6 +117,7 @@ impl Gauge {
                 self.proven_ns += (pace_ns - self.proven_ns) * LEARN * share;
             }
             self.pace_ns = self.proven_ns;
+            self.n_broken_off = 0;
             self.peak(now_ns, pace_ns);
         }
     }
@@ -124,6 +128,17 @@ impl Gauge {
             self.pace_ns = self.pace_ns.max(passed_ns as f64 / blocks(left));
             (self.feared_at_ns, self.feared_for_ns) = (now_ns, passed_ns);
             self.peak(now_ns, self.pace_ns);
+        }
+    }
+
+    /// A transfer that was late was broken off. The first time it alone is to blame; if the next one is late too, the
+    /// server is.
+    pub(super) fn broken_off(&mut self) {
+        if self.pace_ns > self.proven_ns {
+            self.n_broken_off += 1;
+            if self.n_broken_off == 1 {
+                self.pace_ns = self.proven_ns;
+            }
         }
     }
 
