@@ -146,14 +146,15 @@ impl Start {
             let average = paces.level_for(&all, None, items.total.into());
             let above = loads.iter().zip(paces.caps(average)).map(|(load, cap)| load.saturating_sub(cap));
             // If hardly anything has to move, it probably can.
-            let (servers, forced) = if above.sum::<u64>() < items.total / 256 {
-                (all, items.total)
-            } else {
-                fullest(items, loads)
-            };
-            let needed = paces.level_for(&servers, None, forced.into());
-            if needed >= level {
-                (level, proof) = (needed, Some(servers));
+            let is_uneven = above.sum::<u64>() >= items.total / 256;
+            let fullest = is_uneven.then(|| fullest(items, loads));
+            let fullest = fullest.map(|(servers, forced)| (paces.level_for(&servers, None, forced), servers));
+            match fullest.filter(|&(needed, _)| needed > average) {
+                Some((needed, servers)) if needed >= level => (level, proof) = (needed, Some(servers)),
+                None if average >= level => {
+                    (level, proof) = (average, Some(active_servers(items.replicas, loads)));
+                }
+                _ => {}
             }
         }
         Self { level, caps: paces.caps(level), proof }
@@ -162,7 +163,7 @@ impl Start {
 
 /// Of the sets of the servers that are done last, the one that needs longest for what no other can do, with how much
 /// that is.
-fn fullest(items: Items<'_>, loads: &[u64]) -> (Vec<ServerId>, u64) {
+fn fullest(items: Items<'_>, loads: &[u64]) -> (Vec<ServerId>, u128) {
     let Items { replicas, paces, .. } = items;
     let gauges: Vec<(f64, f64)> = (0..loads.len() as u32).map(|s| paces.gauge(ServerId(s))).collect();
     let done = |s: &ServerId| gauges[s.index()].0 + gauges[s.index()].1 * loads[s.index()] as f64;
@@ -187,7 +188,7 @@ fn fullest(items: Items<'_>, loads: &[u64]) -> (Vec<ServerId>, u64) {
     let (mut longest, mut best) = (f64::MIN, (0, 0));
     for (k, (server, forced)) in servers.iter().zip(forced).enumerate() {
         let (base, cost) = gauges[server.index()];
-        (work, rate, sum) = (work + base / cost, rate + 1.0 / cost, sum + forced);
+        (work, rate, sum) = (work + base / cost, rate + 1.0 / cost, sum + u128::from(forced));
         let needed = (work + sum as f64) / rate;
         if needed > longest {
             (longest, best) = (needed, (k + 1, sum));
@@ -390,4 +391,14 @@ fn fill_in_time(paces: &Paces, set: &[ServerId], amount: u64, loads: &mut [u64],
         *load += *share;
         rest -= *share;
     }
+}
+
+/// The servers that hold a replica of anything.
+fn active_servers(replicas: Replicas<'_>, loads: &[u64]) -> Vec<ServerId> {
+    let mut active: Vec<bool> = loads.iter().map(|&load| load > 0).collect();
+    // Rarely needed: a server that holds something mostly serves something.
+    if active.contains(&false) {
+        replicas.flat().iter().for_each(|s| active[s.index()] = true);
+    }
+    (0..).map(ServerId).zip(active).filter_map(|(s, is)| is.then_some(s)).collect()
 }

@@ -117,6 +117,7 @@ pub struct Cluster {
     hosts: Hosts,
     /// Bytes that each server moves in a second in all; empty if that is not known.
     rates: Vec<u64>,
+    is_slotted: bool,
 }
 
 /// Where servers and clients run, each a path such as rack and host; empty if that is not known.
@@ -138,6 +139,7 @@ impl Cluster {
             max_concurrent: None,
             hosts: Hosts::default(),
             rates: Vec::new(),
+            is_slotted: true,
         }
     }
 
@@ -184,7 +186,8 @@ impl Cluster {
         if longest > u128::from(u64::MAX) >> u32::from(slowest != fastest) {
             return Err(ModelError::TooSlow);
         }
-        let cluster = Self { servers, clients, max_concurrent, hosts: Hosts::default(), rates: Vec::new() };
+        let (hosts, rates) = (Hosts::default(), Vec::new());
+        let cluster = Self { servers, clients, max_concurrent, hosts, rates, is_slotted };
         if max_concurrent.is_some() && !cluster.is_even() {
             return Err(ModelError::LimitOnUnequal);
         }
@@ -271,7 +274,9 @@ impl Cluster {
         };
         let servers = (0..).zip(&self.servers).map(slower).collect();
         match Self::new(batch, servers, self.clients.clone(), None) {
-            Ok(slowed) => Self { servers: slowed.servers, ..self },
+            Ok(slowed) => {
+                Self { max_concurrent: self.max_concurrent, hosts: self.hosts, rates: self.rates, ..slowed }
+            }
             Err(_) => self,
         }
     }
@@ -311,7 +316,7 @@ impl Cluster {
 
     /// Whether every server has speed 1: then transfers start at whole slots and take whole slots.
     pub fn is_slotted(&self) -> bool {
-        self.common_speed() == Some(Speed::ONE)
+        self.is_slotted
     }
 
     /// When a server is done with so many blocks, working without a break: its backlog, then these; 0 if there are none.
