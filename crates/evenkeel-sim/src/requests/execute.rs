@@ -1,7 +1,7 @@
 //! The executor says what starts where and when.
 
 use evenkeel::model::{Schedule, ServerId};
-use evenkeel::run::{Action, BadPlan, Event, Executor, Settings};
+use evenkeel::run::{Action, BadPlan, Cause, Event, Executor, Settings};
 use hashbrown::HashMap;
 
 use super::{Centre, Requests, Run, View};
@@ -66,7 +66,7 @@ impl<'a> Driver<'a> {
                 }
                 Happening::Lost { tag } => {
                     if self.jobs.remove(&tag).is_some() {
-                        self.tell(Event::Failed { transfer: tag });
+                        self.tell(Event::Failed { transfer: tag, cause: Cause::Unreachable });
                     }
                 }
                 Happening::Down { server } => self.tell(Event::ServerDown { server: ServerId(server) }),
@@ -113,7 +113,8 @@ impl<'a> Driver<'a> {
                 }
             }
             Action::Deliver { request, .. } => self.run.deliver(request),
-            Action::Fail { .. } => {}
+            // The simulated servers keep what they have; nobody repairs anything.
+            Action::Fail { .. } | Action::Report { .. } => {}
         }
     }
 }

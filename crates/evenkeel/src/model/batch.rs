@@ -296,19 +296,19 @@ impl Batch {
         batch
     }
 
-    /// So many blocks of each of these requests, from those of their servers that are wanted; none if that is too much for 64
-    /// bits.
+    /// So many blocks of each of these requests, in rows of their own, each from those of its servers that are wanted for
+    /// that row; none if that is too much for 64 bits.
     pub(crate) fn rest(
         &self,
         rows: impl Iterator<Item = (u32, u64)>,
-        is_wanted: impl Fn(ServerId) -> bool,
+        is_wanted: impl Fn(usize, ServerId) -> bool,
     ) -> Option<Self> {
         let mut batch = Self { width: None, ..self.subset(&[]) };
-        for (request, blocks) in rows {
+        for (row, (request, blocks)) in rows.enumerate() {
             let set = self.replicas().of(request as usize).iter().copied();
             batch.columns.push_from(batch.client_of.len(), &self.columns, request as usize);
             batch.client_of.push(self.client(request as usize));
-            batch.replicas.extend(set.filter(|&server| is_wanted(server)));
+            batch.replicas.extend(set.filter(|&server| is_wanted(row, server)));
             batch.replica_ends.push(batch.replicas.len() as u32);
             batch.blocks.push(blocks);
             batch.total_blocks = batch.total_blocks.checked_add(blocks)?;

@@ -23,7 +23,8 @@ impl Executor<'_> {
             Event::Arrived { request } => self.on_arrived(request, out),
             Event::Progress { transfer, blocks } => self.on_progress(transfer, blocks),
             Event::Done { transfer } => self.on_done(transfer, out),
-            Event::Failed { transfer } => self.on_failed(transfer, out),
+            Event::Failed { transfer, cause } => self.on_failed(transfer, cause, out),
+            Event::Cancelled { request } => self.on_cancelled(request, out),
             Event::ServerDown { server } => self.on_down(server, out),
             Event::ServerUp { server } => self.on_up(server),
             Event::Wake => {}
@@ -45,7 +46,12 @@ impl Executor<'_> {
                 let fits = (run.moved..=run.size).contains(&blocks.nanos());
                 if fits { Ok(()) } else { Err(Misfit::WrongProgress(transfer)) }
             }
-            Event::Done { transfer } | Event::Failed { transfer } => self.under_way(transfer).map(drop),
+            Event::Done { transfer } | Event::Failed { transfer, .. } => self.under_way(transfer).map(drop),
+            Event::Cancelled { request } => {
+                let known = self.requests.get(request as usize);
+                let is_open = known.is_some_and(|known| known.stage == Stage::Open);
+                if is_open { Ok(()) } else { Err(Misfit::NotOpen(request)) }
+            }
             Event::ServerDown { server } | Event::ServerUp { server } => {
                 let is_known = server.index() < self.servers.len();
                 if is_known { Ok(()) } else { Err(Misfit::NoSuchServer(server.0)) }
@@ -94,9 +100,16 @@ impl Executor<'_> {
 
     /// A request is there; one that another client took over, at that client.
     fn deliver(&mut self, request: u32, client: ClientId, out: &mut Vec<Action>) {
+        self.over(request);
+        out.push(Action::Deliver { request, client });
+    }
+
+    /// Nothing more is to be done for a request.
+    pub(super) fn over(&mut self, request: u32) {
         self.requests[request as usize].stage = Stage::Over;
         self.n_open -= 1;
-        out.push(Action::Deliver { request, client });
+        self.barred.forget(request);
+        self.refused_since_ns.remove(&request);
     }
 
     fn on_arrived(&mut self, request: u32, out: &mut Vec<Action>) {
@@ -109,10 +122,18 @@ impl Executor<'_> {
         }
         let server = self.batch.replicas().of(request as usize)[0];
         let piece = self.add_piece(self.piece(request, server, 0, size));
-        if self.decides_late() && self.has_holder(request) {
+        if self.decides_late() && self.has_holder(piece) {
             self.wait_for_any(piece);
         } else {
-            self.place(piece, None);
+            self.place(piece, None, out);
+        }
+    }
+
+    fn on_cancelled(&mut self, request: u32, out: &mut Vec<Action>) {
+        // One that is empty was delivered as the run began.
+        if self.requests[request as usize].stage == Stage::Open {
+            self.leave_plan();
+            self.close(request, out);
         }
     }
 
@@ -127,6 +148,9 @@ impl Executor<'_> {
     /// So much of a transfer has been moved by now.
     fn learn(&mut self, run: &Running, moved: Nanoblocks) {
         let more = moved - run.moved;
+        if more > 0 {
+            self.refused_since_ns.remove(&run.request);
+        }
         let gauge = &mut self.gauges[run.server.index()];
         gauge.left -= more;
         gauge.learn(self.now_ns, more, self.now_ns - run.heard_ns, blocks(more) / blocks(run.size));

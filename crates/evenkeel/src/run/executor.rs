@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
+use super::barred::Barred;
 use super::gauge::{self, Gauge, Nanoblocks, Recent, duration_ns};
 use super::lists::{Entry, Marks, NONE, Piece, Side};
 use super::timers::Timers;
@@ -42,6 +43,9 @@ pub struct Executor<'a> {
     pub(super) parked: VecDeque<(u64, Entry)>,
     /// What waits for any of its servers to be free.
     pub(super) undecided: Undecided,
+    pub(super) barred: Barred,
+    /// Since when requests have been refused without any progress.
+    pub(super) refused_since_ns: BTreeMap<u32, u64>,
     /// Whether nothing was late and nothing has failed.
     pub(super) keeps_to_plan: bool,
     /// All pieces before this one have left their lists.
@@ -121,6 +125,8 @@ impl<'a> Executor<'a> {
             timers: Timers::default(),
             parked: VecDeque::new(),
             undecided: Undecided::new(cluster),
+            barred: Barred::default(),
+            refused_since_ns: BTreeMap::new(),
             keeps_to_plan: !plan.transfers.is_empty(),
             n_left_lists: 0,
             to_look_at: Vec::new(),

@@ -44,6 +44,13 @@ impl Piece {
     pub(super) fn size(&self) -> Nanoblocks {
         self.blocks.nanos()
     }
+
+    /// The piece but for so much of its beginning.
+    pub(super) fn without(self, first: Nanoblocks) -> Self {
+        let fixed = |nanos| Fixed::from_nanos(nanos).unwrap_or(Fixed::ZERO);
+        let (offset, blocks) = (self.offset.nanos() + first, self.size() - first);
+        Self { offset: fixed(offset), blocks: fixed(blocks), ..self }
+    }
 }
 
 /// A power of two, so that turns can wrap.

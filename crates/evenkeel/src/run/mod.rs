@@ -15,12 +15,16 @@
 //! hedged, once a request and within a budget: a second copy starts elsewhere, the first that is done wins. What a
 //! dead server had to do goes elsewhere.
 //!
-//! **Each request is delivered once, or fails once with the reason.** Events about transfers that are over are told
-//! as such and change nothing.
+//! **A failure has a cause, and each cause its own consequence** ([`Cause`]). What was moved before is kept: only the rest
+//! is asked for again, here or elsewhere, and a hedge fetches the rest alone.
+//!
+//! **Each request is delivered once, or fails once with the reason, unless it is cancelled.** Events about transfers that
+//! are over are refused as such and change nothing.
 //!
 //! Without a plan, or for requests that arrive beside it, a server is picked by [`online`]: when the request arrives,
 //! or when a server is free for it ([`Decide`]).
 
+mod barred;
 mod events;
 mod executor;
 mod gauge;
@@ -48,11 +52,17 @@ pub enum Event {
         /// Its row in the batch.
         request: u32,
     },
+    /// A request is no longer wanted.
+    Cancelled {
+        /// Its row in the batch.
+        request: u32,
+    },
     /// Some of a transfer was moved.
     Progress {
         /// Which transfer.
         transfer: u64,
-        /// Blocks moved so far, in all.
+        /// Blocks moved so far, in all, from the first on. They are there, and are not asked for again should the transfer
+        /// fail (unless it was damaged, or nothing but its end was missing).
         blocks: Fixed,
     },
     /// All of a transfer was moved, and is good. If this is taken in without an error, it is this transfer that counts.
@@ -64,6 +74,8 @@ pub enum Event {
     Failed {
         /// Which transfer.
         transfer: u64,
+        /// Why.
+        cause: Cause,
     },
     /// A server is dead, or cannot be reached.
     ServerDown {
@@ -77,6 +89,27 @@ pub enum Event {
     },
     /// Time has passed.
     Wake,
+}
+
+/// Why a transfer failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cause {
+    /// The server cannot be reached, or broke off. The rest is tried again, elsewhere if possible; a request fails when this
+    /// has happened too often.
+    Unreachable,
+    /// It took too long. As above.
+    TimedOut,
+    /// The server does not have the data. It is not asked again for anything of the request.
+    NotHeld,
+    /// What came is not what it should be. Nothing of the transfer counts, the server is not asked again for these blocks,
+    /// and [`Action::Report`] says so.
+    Damaged,
+    /// The server is busy. Nothing new starts there for a while; a request fails when it has been refused for as long as
+    /// [`Settings::patience_ns`].
+    Refused {
+        /// How long the server asks to be left alone; at least a millisecond and at most the patience is kept to.
+        retry_after_ns: u64,
+    },
 }
 
 /// What is to be done.
@@ -104,6 +137,17 @@ pub enum Action {
         /// Which transfer.
         transfer: u64,
     },
+    /// Some blocks at a server are damaged: whoever can repair them should know.
+    Report {
+        /// The request's row in the batch.
+        request: u32,
+        /// Who sent them.
+        server: ServerId,
+        /// Where in the request they begin.
+        offset: Fixed,
+        /// How many blocks.
+        blocks: Fixed,
+    },
     /// All of a request is there.
     Deliver {
         /// Its row in the batch.
@@ -128,6 +172,13 @@ pub enum Reason {
     NoServer,
     #[error("too many of its transfers failed, the last at server number {}; look there", server.0)]
     Failures { server: ServerId },
+    #[error(
+        "no server has it: each has said so or sent damaged data, the last server number {}; restore a copy",
+        server.0
+    )]
+    NoCopy { server: ServerId },
+    #[error("server number {} has refused it for too long; ask for less at once, or wait longer", server.0)]
+    Refused { server: ServerId },
 }
 
 /// An event that does not fit what came before. Nothing has changed.
@@ -144,6 +195,8 @@ pub enum Misfit {
     Over(u64),
     #[error("request {0} is known already, from the plan or since it arrived")]
     Known(u32),
+    #[error("request {0} has not arrived, or is over")]
+    NotOpen(u32),
     #[error("transfer {0} cannot have moved that much; tell all that was moved so far, each time more")]
     WrongProgress(u64),
     #[error("it is {now_ns} ns already; tell events in the order of time")]

@@ -43,10 +43,10 @@ impl Executor<'_> {
             let piece = &self.pieces[piece as usize];
             (piece.request, piece.size().div_ceil(1_000_000_000) as u64)
         });
-        let is_up = |server: ServerId| self.gauges[server.index()].is_up;
+        let rest = self.batch.rest(rows, |row, server| self.can_serve(waiting[row], server));
         // If times have become too long for the model, no later plan is asked for.
         let before_ns = std::mem::replace(&mut self.predicted_ns, u64::MAX);
-        let Some(batch) = self.batch.rest(rows, is_up) else { return };
+        let Some(batch) = rest else { return };
         let clients = self.cluster.clients().to_vec();
         let Ok(cluster) = Cluster::new(&batch, self.servers_now(), clients, None) else { return };
         let choice = planner(&batch, &cluster);
@@ -118,6 +118,8 @@ impl Executor<'_> {
         self.pieces[piece as usize].blocks = Fixed::from_nanos(blocks)?;
         let offset = whole.offset.nanos() + blocks;
         let rest = self.piece(whole.request, whole.server, offset, rest);
-        Some(self.add_piece(Piece { client: whole.client, ..rest }))
+        let rest = self.add_piece(Piece { client: whole.client, ..rest });
+        self.barred.cut(whole.request, piece, rest);
+        Some(rest)
     }
 }

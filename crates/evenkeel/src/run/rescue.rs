@@ -3,15 +3,17 @@
 use std::cmp::Reverse;
 
 use super::executor::{End, Executor, Stage};
-use super::gauge::{Nanoblocks, blocks};
 use super::lists::{Entry, NONE, State};
+use super::timers::Timer;
 use super::transfers::Running;
-use super::{Action, Reason};
+use super::{Action, Cause, Reason};
 use crate::model::ServerId;
 
 /// A transfer that gives no sign of life is lost when it has taken so many times what was expected, and the
 /// patience is over.
 const LOST_AFTER: u64 = 4;
+/// A server that refuses is left alone so long at least.
+const LEAST_RETRY_NS: u64 = 1_000_000;
 
 impl Executor<'_> {
     /// From now on lists only tell who is first.
@@ -43,32 +45,33 @@ impl Executor<'_> {
         self.watch(run.server);
     }
 
-    /// Starts a piece that is late a second time elsewhere, if that is likely to be done earlier; if its client has
-    /// no slot for that, in place of the first.
+    /// Starts what is left of a piece that is late a second time elsewhere, if that is likely to be done earlier; if its
+    /// client has no slot for that, in place of the first.
     fn hedge(&mut self, transfer: u64, out: &mut Vec<Action>) {
         let Some(run) = self.running.get(transfer).copied() else { return };
         let piece = self.pieces[run.piece as usize];
-        let size = piece.size();
+        let rest = run.size - run.moved;
         let is_hedged = self.requests[piece.request as usize].is_hedged || run.twin.is_some();
-        if is_hedged || size > self.hedge_left {
+        if is_hedged || rest > self.hedge_left || rest == 0 {
             return;
         }
-        let holders = self.batch.replicas().of(piece.request as usize).iter().copied();
-        let others = holders.filter(|&server| server != run.server && self.servers.has_slot(server.index()));
+        let others = self.holders(run.piece).filter(|&server| server != run.server);
+        let others = others.filter(|&server| self.servers.has_slot(server.index()));
         let pace_ns = |server: ServerId| self.gauges[server.index()].pace_ns;
         let fastest = others.min_by(|&a, &b| pace_ns(a).total_cmp(&pace_ns(b)));
-        let rest_ns = blocks(size - run.moved) * pace_ns(run.server);
-        let Some(other) = fastest.filter(|&other| blocks(size) * pace_ns(other) < rest_ns) else { return };
-        self.hedge_left -= size;
+        let Some(other) = fastest.filter(|&other| pace_ns(other) < pace_ns(run.server)) else { return };
+        self.hedge_left -= rest;
         self.requests[piece.request as usize].is_hedged = true;
         if self.clients.has_slot(piece.client.index()) && !self.is_at_limit() {
-            let twin = self.start_at(run.piece, piece.client, other, Some(transfer), out);
+            let from = run.from + run.moved;
+            let twin = self.start_from(from, run.piece, piece.client, other, Some(transfer), out);
             if let Some(run) = self.running.get_mut(transfer) {
                 run.twin = Some(twin);
             }
         } else {
             self.withdraw(transfer, out);
-            self.start_at(run.piece, piece.client, other, None, out);
+            self.keep(&run);
+            self.start_at(run.piece, piece.client, other, out);
         }
     }
 
@@ -82,7 +85,7 @@ impl Executor<'_> {
         let waiting: Vec<Entry> = entries.filter(|&entry| !self.marks.is_stale(entry)).collect();
         for entry in waiting {
             let piece = self.pieces[entry.piece as usize];
-            let other = self.pick(piece.request, piece.size(), Some(server));
+            let other = self.pick(entry.piece, Some(server));
             let wait_ns = |at: ServerId, more| self.gauges[at.index()].wait_ns(self.now_ns, more);
             let is_sooner = |&other: &ServerId| wait_ns(other, piece.size()) < wait_ns(server, 0);
             if let Some(other) = other.filter(is_sooner) {
@@ -94,41 +97,115 @@ impl Executor<'_> {
         }
     }
 
-    pub(super) fn on_failed(&mut self, transfer: u64, out: &mut Vec<Action>) {
+    pub(super) fn on_failed(&mut self, transfer: u64, cause: Cause, out: &mut Vec<Action>) {
         self.leave_plan();
-        self.failed(transfer, out);
+        let Some(mut run) = self.running.get(transfer).copied() else { return };
+        self.release(transfer, run.moved);
+        match cause {
+            Cause::Unreachable | Cause::TimedOut => self.lost(&[run], out),
+            Cause::NotHeld => {
+                self.barred.request(run.request, run.server);
+                self.try_elsewhere(&run, out);
+                self.leave(run.request, run.server, out);
+            }
+            Cause::Damaged => {
+                let sent = self.pieces[run.piece as usize].without(run.from);
+                out.push(Action::Report {
+                    request: run.request,
+                    server: run.server,
+                    offset: sent.offset,
+                    blocks: sent.blocks,
+                });
+                self.barred.piece(run.request, run.piece, run.server);
+                run.moved = 0;
+                // A hedge fetches only what this one had not brought.
+                let hedge =
+                    run.twin.filter(|&twin| self.running.get(twin).is_some_and(|t| t.from > run.from));
+                if let Some(hedge) = hedge {
+                    self.withdraw(hedge, out);
+                }
+                self.try_elsewhere(&run, out);
+            }
+            Cause::Refused { retry_after_ns } => {
+                let wait_ns = retry_after_ns.max(LEAST_RETRY_NS).min(self.settings.patience_ns);
+                self.leave_alone(run.server, self.now_ns.saturating_add(wait_ns));
+                let since_ns = *self.refused_since_ns.entry(run.request).or_insert(self.now_ns);
+                if self.now_ns - since_ns >= self.settings.patience_ns {
+                    self.fail(run.request, Reason::Refused { server: run.server }, out);
+                } else {
+                    self.try_elsewhere(&run, out);
+                    self.relieve(run.server);
+                }
+            }
+        }
+    }
+
+    /// Starts nothing at a server before a time.
+    fn leave_alone(&mut self, server: ServerId, until_ns: u64) {
+        let gauge = &mut self.gauges[server.index()];
+        if until_ns > gauge.free_from_ns {
+            gauge.free_from_ns = until_ns;
+            self.servers.set_slots(server.index(), 0);
+            self.timers.set(until_ns, Timer::Free(server));
+        }
+    }
+
+    /// Sends what waits of a request at a server elsewhere.
+    fn leave(&mut self, request: u32, server: ServerId, out: &mut Vec<Action>) {
+        let first = self.requests[request as usize].first;
+        let mut next = first;
+        loop {
+            if self.requests[request as usize].stage == Stage::Over {
+                return;
+            }
+            let piece = self.pieces[next as usize];
+            if self.marks.state(next) == State::Queued && piece.server == server {
+                let (client, _) = self.leave_lists(next);
+                self.place(next, None, out);
+                // Others may have waited behind it.
+                self.to_look_at.extend([End::Server(server.0), End::Client(client.0)]);
+            }
+            next = piece.next;
+            if next == first {
+                return;
+            }
+        }
     }
 
     fn withdraw_failed(&mut self, transfer: u64, out: &mut Vec<Action>) {
-        out.push(Action::Withdraw { transfer });
-        self.failed(transfer, out);
-    }
-
-    fn failed(&mut self, transfer: u64, out: &mut Vec<Action>) {
         if let Some(run) = self.running.get(transfer).copied() {
-            self.release(transfer, run.moved);
+            self.withdraw(transfer, out);
             self.lost(&[run], out);
         }
     }
 
+    /// What a transfer has moved before it was over need not be moved again.
+    fn keep(&mut self, run: &Running) {
+        let piece = &mut self.pieces[run.piece as usize];
+        // If only its end was missing, nobody knows whether all was good.
+        let moved = if run.moved < run.size { run.moved } else { 0 };
+        *piece = piece.without(run.from + moved);
+    }
+
+    /// A transfer is over: its twin goes on, or what is left of its piece starts again, elsewhere if possible.
+    fn try_elsewhere(&mut self, run: &Running, out: &mut Vec<Action>) {
+        if !self.goes_on(run.twin) {
+            self.keep(run);
+            self.place(run.piece, Some(run.server), out);
+        }
+    }
+
     /// Transfers of a request were lost at once, which is one failure however many they are: their twins go on, or
-    /// their pieces start again, if it was not one failure too many.
+    /// what is left of their pieces starts again, if it was not one failure too many.
     fn lost(&mut self, runs: &[Running], out: &mut Vec<Action>) {
         let Some(&Running { request, server, .. }) = runs.first() else { return };
         self.requests[request as usize].n_failures += 1;
-        let mut pieces: Vec<u32> = Vec::new();
-        for run in runs {
-            if !self.goes_on(run.twin) {
-                pieces.push(run.piece);
-            }
-        }
-        if pieces.is_empty() {
-            return;
-        }
-        if self.requests[request as usize].n_failures > self.settings.most_failures {
+        let are_all_saved =
+            runs.iter().all(|run| run.twin.is_some_and(|twin| self.running.get(twin).is_some()));
+        if self.requests[request as usize].n_failures > self.settings.most_failures && !are_all_saved {
             self.fail(request, Reason::Failures { server }, out);
         } else {
-            pieces.into_iter().for_each(|piece| self.place(piece, Some(server)));
+            runs.iter().for_each(|run| self.try_elsewhere(run, out));
         }
     }
 
@@ -140,35 +217,55 @@ impl Executor<'_> {
         true
     }
 
-    /// Gives a piece that has no place a server to wait at, rather another one than `not`; if there is none, it
-    /// waits for one.
-    pub(super) fn place(&mut self, piece: u32, not: Option<ServerId>) {
-        let (request, size) = (self.pieces[piece as usize].request, self.pieces[piece as usize].size());
-        let chosen = self.pick(request, size, not).or_else(|| self.holders(request).next());
+    /// Gives a piece that has no place a server to wait at, rather another one than `not`; if none is up, it waits for
+    /// one, and if there will never be one, its request fails.
+    pub(super) fn place(&mut self, piece: u32, not: Option<ServerId>, out: &mut Vec<Action>) {
+        if self.marks.state(piece) == State::Over {
+            return;
+        }
+        let chosen = self.pick(piece, not).or_else(|| self.holders(piece).next());
+        let waiting = &self.pieces[piece as usize];
         if let Some(server) = chosen {
             self.queue(piece, server);
             self.watch(server);
+        } else if self.batch.replicas().of(waiting.request as usize).iter().all(|s| self.is_barred(piece, *s))
+        {
+            let server = not.unwrap_or(waiting.server);
+            self.fail(waiting.request, Reason::NoCopy { server }, out);
         } else {
             self.park(piece);
         }
     }
 
-    /// The servers that hold a request and are up.
-    fn holders(&self, request: u32) -> impl Iterator<Item = ServerId> + Clone {
-        let holders = self.batch.replicas().of(request as usize).iter().copied();
-        holders.filter(|server| self.gauges[server.index()].is_up)
+    fn is_barred(&self, piece: u32, server: ServerId) -> bool {
+        self.barred.has(piece, &self.pieces[piece as usize], server)
     }
 
-    /// Whether one is up.
-    pub(super) fn has_holder(&self, request: u32) -> bool {
-        self.holders(request).next().is_some()
+    /// Whether a server is up and may be asked for a piece.
+    pub(super) fn can_serve(&self, piece: u32, server: ServerId) -> bool {
+        self.gauges[server.index()].is_up && !self.is_barred(piece, server)
+    }
+
+    /// The servers that can serve a piece.
+    fn holders(&self, piece: u32) -> impl Iterator<Item = ServerId> + Clone {
+        let request = self.pieces[piece as usize].request;
+        let holders = self.batch.replicas().of(request as usize).iter().copied();
+        holders.filter(move |&server| self.can_serve(piece, server))
+    }
+
+    /// Whether there is one.
+    pub(super) fn has_holder(&self, piece: u32) -> bool {
+        self.holders(piece).next().is_some()
     }
 
     /// Picks one of them, but for `not`.
-    fn pick(&mut self, request: u32, size: Nanoblocks, not: Option<ServerId>) -> Option<ServerId> {
-        let holders = self.batch.replicas().of(request as usize).iter().copied();
-        let others = holders.filter(|&server| Some(server) != not && self.gauges[server.index()].is_up);
-        self.settings.pick.choose(others, size, &self.gauges, self.now_ns, &mut self.draw)
+    fn pick(&mut self, piece: u32, not: Option<ServerId>) -> Option<ServerId> {
+        let size = self.pieces[piece as usize].size();
+        let mut draw = self.draw.clone();
+        let others = self.holders(piece).filter(|&server| Some(server) != not);
+        let picked = self.settings.pick.choose(others, size, &self.gauges, self.now_ns, &mut draw);
+        self.draw = draw;
+        picked
     }
 
     /// Has a piece wait for a server to come back.
@@ -194,11 +291,17 @@ impl Executor<'_> {
         self.to_look_at.push(End::Server(server.0));
     }
 
-    /// Gives a request up, and all that is under way for it.
+    /// Gives a request up.
     fn fail(&mut self, request: u32, reason: Reason, out: &mut Vec<Action>) {
+        self.close(request, out);
+        out.push(Action::Fail { request, reason });
+    }
+
+    /// Ends all that waits or is under way for a request.
+    pub(super) fn close(&mut self, request: u32, out: &mut Vec<Action>) {
         let first = self.requests[request as usize].first;
         let (mut next, mut is_running) = (first, false);
-        loop {
+        while next != NONE {
             let piece = self.pieces[next as usize];
             match self.marks.state(next) {
                 State::Queued => {
@@ -220,9 +323,7 @@ impl Executor<'_> {
                 self.withdraw(transfer, out);
             }
         }
-        self.requests[request as usize].stage = Stage::Over;
-        self.n_open -= 1;
-        out.push(Action::Fail { request, reason });
+        self.over(request);
     }
 
     pub(super) fn give_up_waiting(&mut self, piece: u32, out: &mut Vec<Action>) {
@@ -243,7 +344,7 @@ impl Executor<'_> {
         for entry in self.servers[server.index()].take_entries() {
             if !self.marks.is_stale(entry) {
                 let (client, _) = self.leave_lists(entry.piece);
-                self.place(entry.piece, None);
+                self.place(entry.piece, None, out);
                 // Others may have waited behind it.
                 self.to_look_at.push(End::Client(client.0));
             }
@@ -260,8 +361,7 @@ impl Executor<'_> {
             if self.marks.is_stale(entry) {
                 continue;
             }
-            let request = self.pieces[entry.piece as usize].request;
-            if !self.batch.replicas().of(request as usize).contains(&server) {
+            if !self.holders(entry.piece).any(|holder| holder == server) {
                 self.parked.push_back((until_ns, entry));
             } else if self.decides_late() {
                 self.wait_for_any(entry.piece);

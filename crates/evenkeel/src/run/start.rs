@@ -149,7 +149,7 @@ impl Executor<'_> {
         self.clients[client.index()].pop(piece);
         self.servers[server.index()].pop(piece);
         // What is left there counts it again.
-        self.start_at(piece, client, server, None, out);
+        self.start_at(piece, client, server, out);
     }
 
     /// Takes a piece out of its lists; it has no place then.
@@ -161,9 +161,21 @@ impl Executor<'_> {
         (piece.client, piece.server)
     }
 
-    /// Starts a transfer, beside its twin or alone.
+    /// Starts a transfer of a piece.
     pub(super) fn start_at(
         &mut self,
+        piece: u32,
+        client: ClientId,
+        server: ServerId,
+        out: &mut Vec<Action>,
+    ) -> u64 {
+        self.start_from(0, piece, client, server, None, out)
+    }
+
+    /// Starts a transfer of a piece but for its first blocks, beside its twin or alone.
+    pub(super) fn start_from(
+        &mut self,
+        from: Nanoblocks,
         piece: u32,
         client: ClientId,
         server: ServerId,
@@ -173,7 +185,7 @@ impl Executor<'_> {
         self.clients.begin(client.index());
         self.servers.begin(server.index());
         let Piece { request, due_ns, next, .. } = self.pieces[piece as usize];
-        let size = self.pieces[piece as usize].size();
+        let size = self.pieces[piece as usize].size() - from;
         let gauge = &mut self.gauges[server.index()];
         gauge.left += size;
         let expected = blocks(size) * gauge.pace_ns;
@@ -187,6 +199,7 @@ impl Executor<'_> {
             piece,
             request,
             client,
+            from,
             size,
             due_ns,
             server,
@@ -200,7 +213,7 @@ impl Executor<'_> {
             twin,
         });
         self.watch_out(transfer, late_after_ns.min(hedge_after_ns));
-        let piece = &self.pieces[piece as usize];
+        let piece = self.pieces[piece as usize].without(from);
         out.push(Action::Start {
             transfer,
             request,

@@ -14,6 +14,8 @@ pub(super) struct Running {
     /// What is to be known of the piece when the transfer is over; the piece itself is far away by then.
     pub(super) request: u32,
     pub(super) client: ClientId,
+    /// Where in the piece it begins, and how much it is to move.
+    pub(super) from: Nanoblocks,
     pub(super) size: Nanoblocks,
     pub(super) due_ns: u64,
     pub(super) server: ServerId,

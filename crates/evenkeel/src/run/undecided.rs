@@ -60,6 +60,9 @@ impl Executor<'_> {
         let client = waiting.client.0;
         self.undecided.clients[client as usize].push_back(self.marks.entry(piece, NONE));
         for server in self.batch.replicas().of(waiting.request as usize) {
+            if self.barred.has(piece, waiting, *server) {
+                continue;
+            }
             self.undecided.servers[server.index()].push_back(self.marks.entry(piece, client));
             self.to_look_at.push(End::Server(server.0));
         }
@@ -83,7 +86,7 @@ impl Executor<'_> {
             }
             self.marks.put(piece, State::Running);
             self.pieces[piece as usize].server = server;
-            self.start_at(piece, self.pieces[piece as usize].client, server, None, out);
+            self.start_at(piece, self.pieces[piece as usize].client, server, out);
         }
     }
 
@@ -101,7 +104,10 @@ impl Executor<'_> {
             return None;
         }
         let holders = self.batch.replicas().of(waiting.request as usize).iter().copied();
-        let free = holders.filter(|server| self.servers.has_slot(server.index()));
+        let is_free = |server: &ServerId| {
+            self.servers.has_slot(server.index()) && !self.barred.has(piece, waiting, *server)
+        };
+        let free = holders.filter(is_free);
         let pick = self.settings.pick;
         let server = pick.choose(free, waiting.size(), &self.gauges, self.now_ns, &mut self.draw)?;
         Some((piece, server))
@@ -112,7 +118,7 @@ impl Executor<'_> {
         let mut list = std::mem::take(&mut self.undecided.servers[server.index()]);
         list.retain(|&entry| !self.marks.is_stale(entry));
         for &entry in &list {
-            if !self.has_holder(self.pieces[entry.piece as usize].request) {
+            if !self.has_holder(entry.piece) {
                 self.park(entry.piece);
             }
         }

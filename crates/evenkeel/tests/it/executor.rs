@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::{self, Batch, Cluster, Fixed, Schedule, ServerId, Speed, Transfer};
 use evenkeel::order::colour;
-use evenkeel::run::{Action, BadPlan, Decide, Event, Executor, Late, Misfit, Pick, Reason, Settings};
+use evenkeel::run::{Action, BadPlan, Cause, Decide, Event, Executor, Late, Misfit, Pick, Reason, Settings};
 use evenkeel::select::{Goal, optimal};
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -26,6 +26,9 @@ struct Chaos {
     late: u32,
     progress: u32,
     outages: u32,
+    cancel: u32,
+    /// Of failures: another cause than that the server cannot be reached.
+    cause: u32,
 }
 
 /// What will happen, if nobody prevents it.
@@ -34,6 +37,7 @@ enum Next {
     Progress(u64, Fixed),
     Done(u64),
     Failed(u64),
+    Cancel(u32),
     Down(u32),
     Up(u32),
     Arrive(u32),
@@ -47,6 +51,8 @@ struct Moving {
     server: usize,
     offset: u128,
     blocks: u128,
+    /// What was told to be moved.
+    moved: u128,
 }
 
 /// A cluster that carries out what the executor says, and checks all that it says.
@@ -69,8 +75,15 @@ struct World<'a> {
     over: BTreeSet<u64>,
     delivered: BTreeMap<u32, usize>,
     failed: BTreeMap<u32, Reason>,
+    cancelled: BTreeSet<u32>,
     /// What has come of each request.
     received: BTreeMap<u32, Vec<(u128, u128)>>,
+    /// Servers that said that they have nothing of a request, or sent damaged blocks from one place to another.
+    not_held: BTreeSet<(u32, usize)>,
+    damaged: Vec<(u32, usize, u128, u128)>,
+    n_kept: u32,
+    /// Until when servers want to be left alone.
+    refuses_until_ns: BTreeMap<usize, u64>,
     hedged: BTreeSet<u32>,
     hedge_blocks: u128,
     log: Vec<(u64, Action)>,
@@ -104,7 +117,12 @@ impl<'a> World<'a> {
             over: BTreeSet::new(),
             delivered: BTreeMap::new(),
             failed: BTreeMap::new(),
+            cancelled: BTreeSet::new(),
             received: BTreeMap::new(),
+            not_held: BTreeSet::new(),
+            damaged: Vec::new(),
+            n_kept: 0,
+            refuses_until_ns: BTreeMap::new(),
             hedged: BTreeSet::new(),
             hedge_blocks: 0,
             log: Vec::new(),
@@ -114,6 +132,12 @@ impl<'a> World<'a> {
         for request in (0..batch.n_requests() as u32).filter(|request| !planned.contains(request)) {
             let at = u64::from(world.draw.below(20)) * SECOND / 4;
             world.say(at, Next::Arrive(request));
+        }
+        for request in 0..batch.n_requests() as u32 {
+            if world.happens(chaos.cancel) {
+                let at = u64::from(world.draw.below(20)) * SECOND / 4;
+                world.say(at, Next::Cancel(request));
+            }
         }
         for server in 0..batch.n_servers() as u32 {
             let mut at = 0;
@@ -177,7 +201,17 @@ impl<'a> World<'a> {
         match next {
             Next::Progress(transfer, blocks) => _ = self.tell(Event::Progress { transfer, blocks }),
             Next::Done(transfer) => _ = self.tell(Event::Done { transfer }),
-            Next::Failed(transfer) => _ = self.tell(Event::Failed { transfer }),
+            Next::Failed(transfer) => {
+                let cause = self.cause();
+                _ = self.tell(Event::Failed { transfer, cause });
+            }
+            Next::Cancel(request) => {
+                if self.tell(Event::Cancelled { request }).is_ok() && !self.delivered.contains_key(&request) {
+                    self.is_open(request);
+                    self.cancelled.insert(request);
+                    assert!(self.moving.values().all(|moving| moving.request != request));
+                }
+            }
             Next::Arrive(request) => self.tell(Event::Arrived { request }).expect("it is new"),
             Next::Down(server) => {
                 self.is_up[server as usize] = false;
@@ -187,6 +221,32 @@ impl<'a> World<'a> {
                 self.is_up[server as usize] = true;
                 self.tell(Event::ServerUp { server: ServerId(server) }).expect("it is there");
             }
+        }
+    }
+
+    fn cause(&mut self) -> Cause {
+        if !self.happens(self.chaos.cause) {
+            return Cause::Unreachable;
+        }
+        match self.draw.below(4) {
+            0 => Cause::TimedOut,
+            1 => Cause::NotHeld,
+            2 => Cause::Damaged,
+            _ => Cause::Refused { retry_after_ns: u64::from(self.draw.below(3)) * SECOND },
+        }
+    }
+
+    /// What is known of a server that failed.
+    fn blame(&mut self, moving: &Moving, cause: Cause) {
+        let &Moving { request, server, offset, blocks, .. } = moving;
+        match cause {
+            Cause::NotHeld => _ = self.not_held.insert((request, server)),
+            Cause::Damaged => self.damaged.push((request, server, offset, offset + blocks)),
+            Cause::Refused { retry_after_ns } => {
+                let until_ns = self.refuses_until_ns.entry(server).or_default();
+                *until_ns = (*until_ns).max(self.now_ns + retry_after_ns.min(self.settings.patience_ns));
+            }
+            Cause::Unreachable | Cause::TimedOut => {}
         }
     }
 
@@ -200,7 +260,8 @@ impl<'a> World<'a> {
             Event::ServerDown { server: beyond },
             Event::ServerUp { server: ServerId(u32::MAX) },
             Event::Done { transfer: u64::MAX },
-            Event::Failed { transfer: over.unwrap_or(1 << 40) },
+            Event::Failed { transfer: over.unwrap_or(1 << 40), cause: Cause::Damaged },
+            Event::Cancelled { request: self.batch.n_requests() as u32 },
             Event::Progress { transfer: over.unwrap_or(1 << 40), blocks: Fixed::ZERO },
         ];
         let mut out = Vec::new();
@@ -227,16 +288,25 @@ impl<'a> World<'a> {
             self.heard_ns = self.now_ns;
         }
         let transfer = match event {
-            Event::Done { transfer } | Event::Failed { transfer } => Some(transfer),
+            Event::Done { transfer } | Event::Failed { transfer, .. } => Some(transfer),
+            Event::Progress { transfer, blocks } if told.is_ok() => {
+                self.moving.get_mut(&transfer).expect("it is under way").moved = blocks.nanos();
+                None
+            }
             _ => None,
         };
         match (told, transfer) {
             (Ok(()), Some(transfer)) => {
                 let moving = self.moving.remove(&transfer).expect("it was under way");
                 assert!(self.over.insert(transfer));
-                if matches!(event, Event::Done { .. }) {
-                    let parts = self.received.entry(moving.request).or_default();
-                    parts.push((moving.offset, moving.blocks));
+                match event {
+                    Event::Failed { cause, .. } => {
+                        self.blame(&moving, cause);
+                        if cause != Cause::Damaged {
+                            self.keep(&moving);
+                        }
+                    }
+                    _ => self.receive(&moving, moving.blocks),
                 }
             }
             (Err(misfit), Some(transfer)) => {
@@ -253,6 +323,19 @@ impl<'a> World<'a> {
         told
     }
 
+    /// So much of a transfer has come.
+    fn receive(&mut self, moving: &Moving, blocks: u128) {
+        self.received.entry(moving.request).or_default().push((moving.offset, blocks));
+    }
+
+    /// What a transfer that is broken off has brought, unless only its end is missing.
+    fn keep(&mut self, moving: &Moving) {
+        if (1..moving.blocks).contains(&moving.moved) {
+            self.receive(moving, moving.moved);
+            self.n_kept += 1;
+        }
+    }
+
     fn act(&mut self, action: Action) {
         match action {
             Action::Start { transfer, request, client, server, offset, blocks, is_hedge } => {
@@ -262,12 +345,18 @@ impl<'a> World<'a> {
                     server: server.index(),
                     offset: offset.nanos(),
                     blocks: blocks.nanos(),
+                    moved: 0,
                 };
                 self.start(transfer, moving, is_hedge);
             }
             Action::Withdraw { transfer } => {
-                self.moving.remove(&transfer).expect("it was under way");
+                let moving = self.moving.remove(&transfer).expect("it was under way");
                 assert!(self.over.insert(transfer));
+                self.keep(&moving);
+            }
+            Action::Report { request, server, offset, blocks } => {
+                let reported = (request, server.index(), offset.nanos(), offset.nanos() + blocks.nanos());
+                assert_eq!(self.damaged.last(), Some(&reported));
             }
             Action::Deliver { request, client } => {
                 self.is_open(request);
@@ -275,9 +364,11 @@ impl<'a> World<'a> {
                 assert!(self.delivered.insert(request, client.index()).is_none(), "delivered twice");
                 let mut parts = self.received.remove(&request).unwrap_or_default();
                 parts.sort_unstable();
+                let is_hedged = self.hedged.contains(&request);
                 let end = parts.iter().fold(0, |end, &(offset, blocks)| {
-                    assert_eq!(offset, end, "a gap, or twice the same");
-                    offset + blocks
+                    assert!(offset <= end, "a gap");
+                    assert!(offset == end || is_hedged, "twice the same");
+                    end.max(offset + blocks)
                 });
                 assert_eq!(end, u128::from(self.batch.blocks(request as usize)) * u128::from(SECOND));
                 self.end_ns = self.now_ns;
@@ -292,6 +383,7 @@ impl<'a> World<'a> {
 
     fn is_open(&self, request: u32) {
         assert!(!self.delivered.contains_key(&request) && !self.failed.contains_key(&request));
+        assert!(!self.cancelled.contains(&request), "it was cancelled");
     }
 
     fn start(&mut self, transfer: u64, moving: Moving, is_hedge: bool) {
@@ -305,6 +397,12 @@ impl<'a> World<'a> {
         let busy =
             u128::from(node.busy()) * u128::from(SECOND) * 1_000_000 / u128::from(node.speed.millionths());
         assert!(u128::from(self.now_ns) >= busy, "it is busy");
+        assert!(!self.not_held.contains(&(request, server)), "it has said that it does not have it");
+        let overlaps = |&(r, s, from, to): &(u32, usize, u128, u128)| {
+            (r, s) == (request, server) && from < moving.offset + blocks && moving.offset < to
+        };
+        assert!(!self.damaged.iter().any(overlaps), "it has sent that damaged before");
+        assert!(self.refuses_until_ns.get(&server).is_none_or(|&until_ns| self.now_ns >= until_ns));
         if is_hedge {
             assert!(self.hedged.insert(request), "hedged twice");
             self.hedge_blocks += blocks;
@@ -350,7 +448,7 @@ impl<'a> World<'a> {
     /// Everybody got what it asked for, once, or was told why not; and late messages change nothing.
     fn finish(&mut self) {
         assert!(self.moving.is_empty(), "{:?}", self.moving);
-        let n_known = self.delivered.len() + self.failed.len();
+        let n_known = self.delivered.len() + self.failed.len() + self.cancelled.len();
         assert_eq!(n_known, self.batch.n_requests());
         assert_eq!(self.executor.wake_at(), None);
         let n_actions = self.log.len();
@@ -365,7 +463,8 @@ impl<'a> World<'a> {
 fn chaos() -> impl Strategy<Value = Chaos> {
     let often = || select(&[0, 0, 5, 30, 80][..]);
     let tuple = (often(), often(), select(&[0, 0, 5, 20][..]), often(), often(), often(), often());
-    tuple.prop_map(|(slow, fail, lose, double, late, progress, outages)| Chaos {
+    let tuple = (tuple, often(), select(&[0, 0, 5, 50][..]));
+    tuple.prop_map(|((slow, fail, lose, double, late, progress, outages), cause, cancel)| Chaos {
         slow,
         fail,
         lose,
@@ -373,6 +472,8 @@ fn chaos() -> impl Strategy<Value = Chaos> {
         late,
         progress,
         outages: outages.min(60),
+        cause,
+        cancel,
     })
 }
 
@@ -709,19 +810,43 @@ fn what_waits_behind_a_late_transfer_goes_elsewhere() {
 fn everything_goes_wrong_sometimes() {
     let (batch, cluster) = uniform(3, 4, 60, 2).build();
     let plan = plan(&batch, &cluster);
-    let chaos = Chaos { slow: 30, fail: 5, lose: 5, double: 30, late: 5, progress: 30, outages: 60 };
+    let chaos = Chaos {
+        slow: 30,
+        fail: 15,
+        lose: 5,
+        double: 30,
+        late: 5,
+        progress: 30,
+        outages: 60,
+        cause: 70,
+        cancel: 1,
+    };
     let settings =
         Settings { hedge_blocks: 10, most_failures: 1, patience_ns: 5 * SECOND, ..Settings::default() };
-    let (mut n_hedged, mut n_replans, mut reasons) = (0, 0, [0, 0]);
+    let (mut n_hedged, mut n_replans, mut n_cancelled, mut n_kept) = (0, 0, 0, 0);
+    let mut reasons = BTreeMap::<&str, u32>::new();
     for seed in 0..200 {
         let mut world = World::new(&batch, &cluster, &plan, settings, chaos, seed);
         world.run();
         n_hedged += world.hedged.len();
         n_replans += world.executor.n_replans();
-        world.failed.values().for_each(|reason| reasons[usize::from(*reason == Reason::NoServer)] += 1);
+        n_cancelled += world.cancelled.len();
+        n_kept += world.n_kept;
+        for reason in world.failed.values() {
+            let name = match reason {
+                Reason::NoServer => "no server",
+                Reason::Failures { .. } => "failures",
+                Reason::NoCopy { .. } => "no copy",
+                Reason::Refused { .. } => "refused",
+            };
+            *reasons.entry(name).or_default() += 1;
+        }
     }
-    println!("{n_hedged} hedges, {n_replans} plans, failures and missing servers {reasons:?}");
-    assert!(n_hedged > 50 && reasons[0] > 0 && reasons[1] > 0);
+    println!("{n_hedged} hedges, {n_replans} plans, {n_cancelled} cancelled, {n_kept} kept, {reasons:?}");
+    assert!(n_hedged > 50 && n_cancelled > 20 && n_kept > 50);
+    assert!(
+        ["no server", "failures", "no copy", "refused"].iter().all(|reason| reasons.contains_key(reason))
+    );
     assert!((200..200 * 20).contains(&n_replans));
 }
 
@@ -905,24 +1030,33 @@ fn taking_from_a_long_list_is_quick() {
 struct Told<'a> {
     executor: Executor<'a>,
     now_ns: u64,
-    out: Vec<Action>,
+    /// All that was started so far: transfers, requests and servers.
+    starts: Vec<(u64, u32, u32)>,
 }
 
 impl<'a> Told<'a> {
     fn new(batch: &'a Batch, cluster: &'a Cluster, plan: &Schedule, settings: Settings) -> Self {
         let executor = Executor::new(batch, cluster, plan, settings, 0).expect("a good plan");
-        Self { executor, now_ns: 0, out: Vec::new() }
+        Self { executor, now_ns: 0, starts: Vec::new() }
     }
 
-    /// What starts then: transfers, requests and servers.
+    /// What starts then.
     fn tell(&mut self, event: Event) -> Vec<(u64, u32, u32)> {
-        self.out.clear();
-        self.executor.on_event(self.now_ns, event, &mut self.out).expect("it fits");
+        let n_before = self.starts.len();
+        self.actions(event);
+        self.starts[n_before..].to_vec()
+    }
+
+    /// What is to be done then.
+    fn actions(&mut self, event: Event) -> Vec<Action> {
+        let mut out = Vec::new();
+        self.executor.on_event(self.now_ns, event, &mut out).expect("it fits");
         let start = |action: &Action| match *action {
             Action::Start { transfer, request, server, .. } => Some((transfer, request, server.0)),
             _ => None,
         };
-        self.out.iter().filter_map(start).collect()
+        self.starts.extend(out.iter().filter_map(start));
+        out
     }
 
     fn arrive(&mut self, request: u32) -> Vec<(u64, u32, u32)> {
@@ -946,8 +1080,113 @@ fn what_failed_starts_elsewhere() {
     let (batch, cluster) = arriving(1, 2, &[(0, 1, &[0, 1])]).build();
     let mut told = Told::new(&batch, &cluster, &Schedule::default(), Settings::online(Pick::LeastLoaded));
     let first = told.arrive(0)[0];
-    let second = told.tell(Event::Failed { transfer: first.0 })[0];
+    let second = told.tell(Event::Failed { transfer: first.0, cause: Cause::Unreachable })[0];
     assert_eq!((first.2, second.2), (0, 1));
+}
+
+/// The rest of what was moved starts elsewhere; if all was moved but its end was not told, all of it.
+#[test]
+fn what_was_moved_is_kept() {
+    let (batch, cluster) = arriving(1, 2, &[(0, 8, &[0, 1])]).build();
+    for (moved, offset, blocks) in [(0, 0, 8), (3, 3, 5), (8, 0, 8)] {
+        let mut told = Told::new(&batch, &cluster, &Schedule::default(), Settings::online(Pick::LeastLoaded));
+        let (transfer, ..) = told.arrive(0)[0];
+        told.tell(Event::Progress { transfer, blocks: moved.into() });
+        let started = told.actions(Event::Failed { transfer, cause: Cause::Unreachable });
+        let rest = started.iter().find_map(|action| match *action {
+            Action::Start { server, offset, blocks, .. } => Some((server, offset, blocks)),
+            _ => None,
+        });
+        assert_eq!(rest, Some((ServerId(1), offset.into(), blocks.into())), "{moved} moved");
+    }
+}
+
+/// A hedge fetches what is left, and only that counts against the budget.
+#[test]
+fn a_hedge_fetches_the_rest() {
+    let mut scene = arriving(1, 2, &[(0, 8, &[0, 1])]);
+    scene.clients[0].slots = 2;
+    let (batch, cluster) = scene.build();
+    let settings = Settings { hedge_blocks: 4, ..Settings::online(Pick::LeastLoaded) };
+    let mut told = Told::new(&batch, &cluster, &Schedule::default(), settings);
+    let (first, ..) = told.arrive(0)[0];
+    told.wait(5);
+    told.tell(Event::Progress { transfer: first, blocks: 5.into() });
+    told.wait(25);
+    let hedges = told.starts.iter().filter(|(transfer, ..)| *transfer != first);
+    let hedges: Vec<(u64, u32, u32)> = hedges.copied().collect();
+    assert_eq!(hedges.len(), 1);
+    assert_eq!(told.executor.hedge_left(), 1.into());
+    let over = told.actions(Event::Done { transfer: hedges[0].0 });
+    assert!(over.contains(&Action::Withdraw { transfer: first }), "{over:?}");
+    assert!(over.iter().any(|action| matches!(action, Action::Deliver { request: 0, .. })));
+}
+
+/// Each cause has its consequence: who does not have it or sent it damaged is not asked again, who is busy is left alone.
+#[test]
+fn each_cause_has_its_consequence() {
+    let (batch, cluster) = arriving(1, 2, &[(0, 2, &[0, 1]), (0, 2, &[0])]).build();
+    let online = Settings::online(Pick::LeastLoaded);
+    let of = |cause| {
+        let mut told = Told::new(&batch, &cluster, &Schedule::default(), online);
+        let (transfer, _, server) = told.arrive(0)[0];
+        assert_eq!(server, 0);
+        let first = told.actions(Event::Failed { transfer, cause });
+        let (transfer, _, server) = *told.starts.last().expect("it goes on");
+        assert_eq!(server, 1);
+        (told.actions(Event::Failed { transfer, cause }), first, told)
+    };
+    let server = ServerId(1);
+    let (second, ..) = of(Cause::NotHeld);
+    assert_eq!(second, [Action::Fail { request: 0, reason: Reason::NoCopy { server } }]);
+    let (second, first, _) = of(Cause::Damaged);
+    let report = |server| Action::Report { request: 0, server, offset: Fixed::ZERO, blocks: 2.into() };
+    assert_eq!(first[0], report(ServerId(0)));
+    assert_eq!(second, [report(server), Action::Fail { request: 0, reason: Reason::NoCopy { server } }]);
+    // Server 0 is asked again when it wants to be, not before.
+    let (second, _, mut told) = of(Cause::Refused { retry_after_ns: 3 * SECOND });
+    assert_eq!(second, []);
+    let n_starts = told.starts.len();
+    told.wait(2);
+    assert_eq!(told.starts.len(), n_starts);
+    told.wait(2);
+    assert_eq!(told.starts.len(), n_starts + 1);
+}
+
+/// Who refuses for ever does not keep a request waiting for ever.
+#[test]
+fn refusals_have_an_end() {
+    let (batch, cluster) = arriving(1, 1, &[(0, 2, &[0])]).build();
+    let settings = Settings { patience_ns: 10 * SECOND, ..Settings::online(Pick::LeastLoaded) };
+    let mut told = Told::new(&batch, &cluster, &Schedule::default(), settings);
+    told.arrive(0);
+    for n_refused in 1.. {
+        let (transfer, ..) = *told.starts.last().expect("it was started");
+        let cause = Cause::Refused { retry_after_ns: u64::MAX };
+        let actions = told.actions(Event::Failed { transfer, cause });
+        if told.executor.is_idle() {
+            let reason = Reason::Refused { server: ServerId(0) };
+            assert_eq!(actions, [Action::Fail { request: 0, reason }]);
+            assert_eq!(n_refused, 2);
+            break;
+        }
+        told.wait(10);
+    }
+}
+
+/// What is no longer wanted is broken off, and makes way.
+#[test]
+fn what_is_cancelled_makes_way() {
+    let (batch, cluster) = arriving(1, 1, &[(0, 2, &[0]), (0, 2, &[0])]).build();
+    let mut told = Told::new(&batch, &cluster, &Schedule::default(), Settings::online(Pick::LeastLoaded));
+    let (first, ..) = told.arrive(0)[0];
+    assert_eq!(told.arrive(1), []);
+    let actions = told.actions(Event::Cancelled { request: 0 });
+    assert_eq!(actions[0], Action::Withdraw { transfer: first });
+    assert!(matches!(actions[1], Action::Start { request: 1, .. }), "{actions:?}");
+    let mut out = Vec::new();
+    let again = told.executor.on_event(told.now_ns, Event::Cancelled { request: 0 }, &mut out);
+    assert_eq!(again, Err(Misfit::NotOpen(0)));
 }
 
 /// A second copy that would be done later than the first is not worth it.
@@ -981,9 +1220,9 @@ fn what_stood_behind_a_failed_request_starts() {
     assert_eq!((piece.1, piece.2), (0, 2));
     let (_, other) = (told.arrive(1), told.arrive(2)[0]);
     // From now on lists tell only who is first.
-    assert_eq!(told.tell(Event::Failed { transfer: other.0 }), []);
+    assert_eq!(told.tell(Event::Failed { transfer: other.0, cause: Cause::TimedOut }), []);
     (3..=last).for_each(|request| assert_eq!(told.arrive(request), [], "{request}"));
-    let started = told.tell(Event::Failed { transfer: piece.0 });
+    let started = told.tell(Event::Failed { transfer: piece.0, cause: Cause::TimedOut });
     assert_eq!(started.iter().map(|start| start.1).collect::<Vec<_>>(), [last]);
 }
 
