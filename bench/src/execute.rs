@@ -125,7 +125,7 @@ fn carry_out(
                     heap.push(Reverse((now_ns + takes_ns, transfer)));
                 }
                 Action::Deliver { .. } => n_delivered += 1,
-                Action::Withdraw { .. } | Action::Fail { .. } => {}
+                Action::Withdraw { .. } | Action::Report { .. } | Action::Fail { .. } => {}
             }
         }
     }
