@@ -3,7 +3,7 @@
 use std::sync::LazyLock;
 
 use evenkeel::model::{Batch, Cluster};
-use evenkeel_cli::formats::{Declared, Reading, read_advice, read_batch_csv};
+use evenkeel_formats::{Declared, Reading, read_advice, read_batch_csv};
 
 static BATCH: LazyLock<Batch> = LazyLock::new(|| {
     let csv = "client,bytes,replicas\nc0,1,s0|s1\nc1,3,s1\nc0,0,s0\n";

@@ -1,7 +1,7 @@
 //! Tasks and processes, one file behind the other with a line of `=` between them, and every assignment of what can be read.
 #![no_main]
 use evenkeel::policy::assignments;
-use evenkeel_cli::formats::{Reading, read_work};
+use evenkeel_formats::{Reading, read_work};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let at = bytes.windows(3).position(|window| window == b"\n=\n").unwrap_or(bytes.len());

@@ -1,6 +1,6 @@
 //! The JSON batch: an error or a batch, never a panic.
 #![no_main]
-use evenkeel_cli::formats::{Declared, Reading, read_batch_json};
+use evenkeel_formats::{Declared, Reading, read_batch_json};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let _ = read_batch_json(bytes, &Reading { block: 3, ..Reading::of("fuzz") }, Declared::default());

@@ -1,6 +1,6 @@
 //! What `hdfs fsck` prints.
 #![no_main]
-use evenkeel_cli::formats::import::{Clients, Deal, Gathered, read_hdfs_fsck};
+use evenkeel_formats::import::{Clients, Deal, Gathered, read_hdfs_fsck};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut gathered = Gathered::new(None);

@@ -1,6 +1,6 @@
 //! Listings of rclone.
 #![no_main]
-use evenkeel_cli::formats::import::{Merge, read_rclone_lsjson};
+use evenkeel_formats::import::{Merge, read_rclone_lsjson};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let mut merge = Merge::new();

@@ -1,6 +1,6 @@
 //! Inventories of S3.
 #![no_main]
-use evenkeel_cli::formats::import::{InventoryColumns, Merge, read_s3_inventory};
+use evenkeel_formats::import::{InventoryColumns, Merge, read_s3_inventory};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     let columns = InventoryColumns::parse("Bucket,Key,Size,ETag,IsLatest").expect("valid");

@@ -7,7 +7,7 @@ use evenkeel::model::{Client, Cluster, Server};
 use evenkeel::order::colour::order;
 use evenkeel::policy::{Ask, Kind, Ordered, POLICIES};
 use evenkeel::select::{Goal, optimal};
-use evenkeel_cli::formats::{Declared, Input, Reading, read_batch_csv, read_servers};
+use evenkeel_formats::{Declared, Input, Reading, read_batch_csv, read_servers};
 
 fn read(bytes: &[u8]) -> Option<Input> {
     let text = std::str::from_utf8(bytes).ok()?;

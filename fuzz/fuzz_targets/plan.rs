@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use evenkeel::check;
 use evenkeel::model::{Batch, Cluster, Server, Speed};
-use evenkeel_cli::formats::{Declared, Reading, read_batch_csv, read_plan};
+use evenkeel_formats::{Declared, Reading, read_batch_csv, read_plan};
 
 static BATCH: LazyLock<Batch> = LazyLock::new(|| {
     let csv = "client,bytes,replicas\nc0,1,s0|s1\nc1,3,s1\nc0,0,s0\n";

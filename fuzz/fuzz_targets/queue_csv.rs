@@ -2,7 +2,7 @@
 #![no_main]
 use evenkeel::policy::queues;
 use evenkeel::queue::Options;
-use evenkeel_cli::formats::{Reading, read_queue};
+use evenkeel_formats::{Reading, read_queue};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(input) = read_queue(bytes, &Reading::of("fuzz")) {

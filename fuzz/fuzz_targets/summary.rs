@@ -2,5 +2,5 @@
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
-    let _ = evenkeel_cli::formats::read_summary(bytes, "fuzz");
+    let _ = evenkeel_formats::read_summary(bytes, "fuzz");
 });

@@ -4,7 +4,7 @@ use evenkeel::draw::Seeded;
 use evenkeel::observe::{Forget, HeatMap, ServerLog, Unit};
 use evenkeel::place::{Options, Placer, Servers};
 use evenkeel::policy::placing;
-use evenkeel_cli::formats::{Reading, read_writes};
+use evenkeel_formats::{Reading, read_writes};
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Ok(input) = read_writes(bytes, &Reading::of("fuzz"), 5) {

@@ -8,8 +8,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use evenkeel::place::MAX_LEVELS;
 use evenkeel::policy::{self, Kind, Policy};
 use evenkeel::select::opass_tenant::IMBALANCE_BLOCKS;
-
-use crate::formats::{self, Reading};
+use evenkeel_formats::{Reading, numbers};
 
 pub use import::{
     CsvArgs, DealName, HdfsFsckArgs, ImportArgs, ImportOutput, ImportSource, MetalinkArgs, RcloneLsjsonArgs,
@@ -102,6 +101,13 @@ pub struct ColumnArgs {
     pub ignore_columns: Vec<String>,
 }
 
+impl ColumnArgs {
+    /// How the file of that name is read.
+    pub(crate) fn reading<'a>(&'a self, file: &'a str) -> Reading<'a> {
+        Reading { ignored: &self.ignore_columns, ..Reading::of(file) }
+    }
+}
+
 /// Where the batch comes from.
 #[derive(Debug, Args)]
 pub struct BatchArgs {
@@ -133,7 +139,7 @@ impl BatchArgs {
 
     /// How the file of that name is read.
     pub(crate) fn reading<'a>(&'a self, file: &'a str) -> Reading<'a> {
-        Reading { block: self.block, ..Reading::of(file).ignoring(&self.columns) }
+        Reading { block: self.block, ..self.columns.reading(file) }
     }
 }
 
@@ -143,7 +149,7 @@ fn block(text: &str) -> Result<u64, String> {
 }
 
 fn size(text: &str) -> Result<u64, String> {
-    formats::size(text, "size")
+    numbers::size(text, "size")
 }
 
 /// What the choice of replicas minimizes.

@@ -3,8 +3,8 @@
 
 pub mod cli;
 pub mod commands;
-pub mod formats;
 mod html;
+mod input;
 pub mod output;
 mod plot;
 mod text;

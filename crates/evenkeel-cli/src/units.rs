@@ -2,8 +2,8 @@
 //! are known.
 
 use evenkeel::model::{Batch, Cluster, Fixed, Ratio, Speed};
+use evenkeel_formats::Figure;
 
-use crate::formats::Figure;
 use crate::text::{self, counted, figure, short, size, span};
 
 /// How the figures of a batch on a cluster are told.

@@ -4,11 +4,12 @@ use anyhow::{Context, Result, bail, ensure};
 use evenkeel::explain::Change;
 use evenkeel::model::{Client, Ratio, Server, Speed};
 use evenkeel::select::{Goal, optimal};
+use evenkeel_formats::{self as formats, Advice, AdviceFile, Described, Figure, Input, InputError, Nodes};
 use serde::Serialize;
 
 use super::Outcome;
 use crate::cli::{ApplyArgs, BatchFormat};
-use crate::formats::{self, Advice, AdviceFile, Described, Figure, Input, InputError, Nodes, Source};
+use crate::input::{Source, read_described_batch};
 use crate::output::{targets, tell};
 use crate::units::Units;
 
@@ -41,7 +42,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<Outcome> {
     let file = formats::read_advice(source.reader, &source.name)?;
     let advice =
         chosen(&file, args.take.as_deref()).map_err(|why| InputError::new(&source.name, None, why))?;
-    let (input, described) = formats::read_described_batch(&args.input)?;
+    let (input, described) = read_described_batch(&args.input)?;
     let unfit = |why: String| InputError::new(&source.name, None, format!("advice {}: {why}", advice.name));
     check_batch(&file, &input).map_err(unfit)?;
     let change = advice.to_change(&input.batch).map_err(unfit)?;

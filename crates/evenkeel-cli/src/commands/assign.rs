@@ -7,12 +7,13 @@ use anyhow::{Context, Result, bail};
 use evenkeel::assign::{Assignment, Measures, Unfit};
 use evenkeel::model::shown;
 use evenkeel::policy::{AssignFn, Policy, assignments};
+use evenkeel_formats::{self as formats, InputError, WorkInput};
 use serde::Serialize;
 
 use super::{Outcome, unknown};
 use crate::cli::AssignArgs;
-use crate::formats::{self, InputError, Reading, Source, WorkInput};
 use crate::html::{self, Bar};
+use crate::input::Source;
 use crate::output::{targets, tell};
 use crate::text::{count, counted, pairs};
 
@@ -44,8 +45,8 @@ pub(super) fn run(args: &AssignArgs) -> Result<Outcome> {
     let [out, page] = targets(outputs, &inputs)?;
     let (tasks, processes) = (Source::open(&args.tasks)?, Source::open(&args.processes)?);
     let input = formats::read_work(
-        (tasks.reader, &Reading::of(&tasks.name).ignoring(&args.columns)),
-        (processes.reader, &Reading::of(&processes.name).ignoring(&args.columns)),
+        (tasks.reader, &args.columns.reading(&tasks.name)),
+        (processes.reader, &args.columns.reading(&processes.name)),
     )?;
     let (policy, assign) = asked.map_or_else(|| usual(&input), Ok)?;
     let found = assign(&input.work).map_err(|Unfit::SeveralInputs(task)| {

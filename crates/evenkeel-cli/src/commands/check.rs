@@ -9,12 +9,13 @@ use evenkeel::check::{self, Measures, Subject};
 use evenkeel::model::{Ratio, Transfer};
 use evenkeel::plan::meets;
 use evenkeel::policy::{self, Kind};
+use evenkeel_formats::{self as formats, Bottleneck, Figure, Input, Summary};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Outcome;
 use crate::cli::CheckArgs;
-use crate::formats::{self, Bottleneck, Figure, Input, Source, Summary};
+use crate::input::{Source, read_input};
 use crate::output::print;
 use crate::text::{counted, figure};
 use crate::units::Units;
@@ -27,7 +28,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
     if n_stdin > 1 {
         bail!("standard input can only be read once; name a file for the batch, the plan or the summary");
     }
-    let mut input = formats::read_input(&args.input)?;
+    let mut input = read_input(&args.input)?;
     let summary = args.summary.as_deref().map(Source::open).transpose()?;
     let summary = summary.map(|source| formats::read_summary(source.reader, &source.name)).transpose()?;
     if let Some(summary) = &summary {

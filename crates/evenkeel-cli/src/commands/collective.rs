@@ -4,11 +4,12 @@ use anyhow::{Context, Result, anyhow, bail};
 use evenkeel::model::{NameTable, Ratio};
 use evenkeel::policy::{Policy, queues};
 use evenkeel::queue::{self, Collective, Discipline, Model, Options, Orders, mean_ns};
+use evenkeel_formats::{self as formats, Figure, QueueInput, numbers};
 use serde::Serialize;
 
 use super::{Outcome, unknown};
 use crate::cli::{CollectiveArgs, ModelName};
-use crate::formats::{self, Figure, QueueInput, Reading, Source};
+use crate::input::Source;
 use crate::output::{Target, tell};
 use crate::text::{count, counted, figure, table};
 
@@ -57,7 +58,7 @@ pub(super) fn run(args: &CollectiveArgs) -> Result<Outcome> {
     let (policy, discipline, options) = asked_for(args)?;
     let out = args.out.as_deref().map(|path| Target::new(path, &[&args.queue])).transpose()?;
     let source = Source::open(&args.queue)?;
-    let input = formats::read_queue(source.reader, &Reading::of(&source.name).ignoring(&args.columns))?;
+    let input = formats::read_queue(source.reader, &args.columns.reading(&source.name))?;
     let QueueInput { apps, servers, collective } = &input;
     let orders = (discipline.order)(collective, &options);
     let times = |orders: &Orders| Times::new(apps, collective, orders, options.model);
@@ -99,7 +100,7 @@ fn asked_for(args: &CollectiveArgs) -> Result<(&'static Policy, &'static Discipl
                 policy.name
             );
         }
-        let threshold = formats::decimal(text, "threshold").map_err(|e| anyhow!("--threshold: {e}"))?;
+        let threshold = numbers::decimal(text, "threshold").map_err(|e| anyhow!("--threshold: {e}"))?;
         options.threshold = threshold.into();
     }
     Ok((policy, discipline, options))

@@ -9,13 +9,14 @@ use evenkeel::model::Ratio;
 use evenkeel::plan::{Made, Options, OrderBy, Planner};
 use evenkeel::policy::{self, Policy};
 use evenkeel::select::{Goal, optimal};
+use evenkeel_formats::{Bottleneck, Figure, Input};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 
 use super::{Outcome, ask, in_words, known, ratio, remark_on_hosts, verified};
 use crate::cli::CompareArgs;
-use crate::formats::{self, Bottleneck, Figure, Input};
 use crate::html::{self, Area, Bar};
+use crate::input::read_input;
 use crate::output::{Target, tell};
 use crate::text::{bar, count, counted, figure, table};
 use crate::units::Units;
@@ -73,7 +74,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
     let mut names = names(&args.policy)?;
     let inputs = args.input.paths();
     let out = args.html.as_deref().map(|path| Target::new(path, &inputs)).transpose()?;
-    let input = formats::read_input(&args.input)?;
+    let input = read_input(&args.input)?;
     let Input { batch, cluster } = &input;
     let mut bound = optimal::bound(batch, cluster, Goal::Length);
     let forced = verified(batch, cluster, &mut bound, Subject::Length)?;

@@ -10,12 +10,12 @@ use evenkeel::order;
 use evenkeel::policy::{self, Ask, Kind, Policy};
 use evenkeel::select::{Goal, optimal};
 use evenkeel::workload::{Clients, Law, Sizes, Workload};
+use evenkeel_formats::{Bottleneck, Figure};
 use serde_json::json;
 
 use super::generate::gentle_ratio;
 use super::{Outcome, in_words, verified};
 use crate::cli::DemoArgs;
-use crate::formats::{Bottleneck, Figure};
 use crate::output::print;
 use crate::text::{bar, count, counted, figure, table};
 use crate::units::Units;

@@ -2,10 +2,10 @@
 
 use anyhow::{Result, anyhow, bail};
 use evenkeel::workload::{Clients, Law, Sizes, UnequalServers, Workload};
+use evenkeel_formats::{self as formats, Nodes, numbers};
 
 use super::Outcome;
 use crate::cli::{BatchFormat, GenerateArgs, LawName};
-use crate::formats::{self, Nodes};
 use crate::output::targets;
 
 pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
@@ -77,7 +77,7 @@ fn parse_sizes(text: &str) -> Result<Sizes> {
 fn parse_range(name: &str, text: &str) -> Result<(u64, u64)> {
     let number = |part: &str| {
         let number = match name {
-            "--bytes" | "--backlogs" => formats::size(part, "size").ok(),
+            "--bytes" | "--backlogs" => numbers::size(part, "size").ok(),
             _ => part.parse().ok(),
         };
         number.ok_or_else(|| anyhow!("{name} {text}: write a whole number, or a range such as 1..64"))

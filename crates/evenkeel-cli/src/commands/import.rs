@@ -6,6 +6,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow, bail};
 use evenkeel::model::shown;
+use evenkeel_formats as formats;
+use evenkeel_formats::import::{
+    Deal, Example, Gathered, Imported, InventoryColumns, Merge, Remark, TableColumns, check_plain,
+    check_server, read_hdfs_fsck, read_manifest, read_metalink, read_rclone_lsjson, read_s3_inventory,
+    read_table, write_hosts,
+};
 use serde::Serialize;
 
 use self::rule::{Rule, clients};
@@ -13,12 +19,7 @@ use super::Outcome;
 use crate::cli::{
     BatchFormat, CsvArgs, DealName, ImportArgs, ImportOutput, ImportSource, RcloneLsjsonArgs, S3InventoryArgs,
 };
-use crate::formats::import::{
-    Deal, Example, Gathered, Imported, InventoryColumns, Merge, Remark, TableColumns, check_plain,
-    check_server, read_hdfs_fsck, read_manifest, read_metalink, read_rclone_lsjson, read_s3_inventory,
-    read_table, write_hosts,
-};
-use crate::formats::{self, Source};
+use crate::input::Source;
 use crate::output::{Target, printable, tell, warn};
 use crate::text::{count, counted, pairs, size};
 

@@ -24,9 +24,9 @@ use evenkeel::model::{Batch, Cluster, Ratio};
 use evenkeel::plan::{NoPlan, Options, OrderBy, Planner};
 use evenkeel::policy::{self, Ask, Kind, OPTIMAL, Policy};
 use evenkeel::select::{Goal, nearest};
+use evenkeel_formats::{Bottleneck, Figure, Input};
 
 use crate::cli::{Cli, Command, Objective, PolicyArgs, TiesName, TuningArgs};
-use crate::formats::{Bottleneck, Figure, Input};
 use crate::output::warn;
 use crate::text::{count, counted, some_of};
 use crate::units::Units;

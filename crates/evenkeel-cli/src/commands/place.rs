@@ -10,12 +10,13 @@ use evenkeel::observe::{Forget, HeatMap, ServerLog, Unit};
 use evenkeel::place::two_choice::Probing;
 use evenkeel::place::{Options, PlaceError, PlaceFn, Placer, Servers, Spread};
 use evenkeel::policy::{Policy, placing};
+use evenkeel_formats::{self as formats, Figure, InputError, Nodes, WritesInput};
 use serde::Serialize;
 
 use super::{Outcome, unknown};
 use crate::cli::{ColumnArgs, PlaceArgs, ProbingArgs};
-use crate::formats::{self, Figure, InputError, Nodes, Reading, Source, WritesInput};
 use crate::html::{self, Bar};
+use crate::input::Source;
 use crate::output::{targets, tell};
 use crate::text::{bar, count, counted, mean, table};
 
@@ -59,11 +60,8 @@ pub(super) fn run(args: &PlaceArgs) -> Result<Outcome> {
     let [out, page] = targets(outputs, &inputs)?;
     let nodes = read_servers(&args.servers, &args.columns)?;
     let source = Source::open(&args.writes)?;
-    let input = formats::read_writes(
-        source.reader,
-        &Reading::of(&source.name).ignoring(&args.columns),
-        nodes.names.len() as u32,
-    )?;
+    let input =
+        formats::read_writes(source.reader, &args.columns.reading(&source.name), nodes.names.len() as u32)?;
     let backlogs: u128 = nodes.nodes.iter().map(|server| u128::from(server.backlog)).sum();
     let all_bytes = backlogs + u128::from(input.total_bytes) * u128::from(args.replicas);
     ensure!(
@@ -139,7 +137,7 @@ fn refuse_ignored(args: &PlaceArgs, policy: &Policy) -> Result<()> {
 /// The servers of a file, of which there must be some, with names that can be joined by `|`.
 fn read_servers(path: &Path, columns: &ColumnArgs) -> Result<Nodes<Server>, InputError> {
     let source = Source::open(path)?;
-    let nodes = formats::read_servers(source.reader, &Reading::of(&source.name).ignoring(columns))?;
+    let nodes = formats::read_servers(source.reader, &columns.reading(&source.name))?;
     let error = |message: String| Err(InputError::new(&source.name, None, message));
     if let Some(name) = nodes.names.iter().find(|name| name.contains('|')) {
         return error(format!(

@@ -8,11 +8,12 @@ use evenkeel::draw::Ties;
 use evenkeel::model::{self, Cluster, Ratio, Transfer};
 use evenkeel::plan::Plan;
 use evenkeel::policy::Ask;
+use evenkeel_formats::{self as formats, Bottleneck, Figure, Input, Seconds, Summary};
 
 use super::explain::advice::slots_hint;
 use super::{Outcome, in_words, planner, warn_of_hosts};
 use crate::cli::PlanArgs;
-use crate::formats::{self, Bottleneck, Figure, Input, Seconds, Summary};
+use crate::input::read_input;
 use crate::output::{targets, tell};
 use crate::text::{count, pairs};
 use crate::units::Units;
@@ -24,7 +25,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     let mut seconds = Seconds::default();
 
     let start = Instant::now();
-    let input = formats::read_input(&args.input)?;
+    let input = read_input(&args.input)?;
     let Input { batch, cluster } = &input;
     seconds.read = start.elapsed().as_secs_f64();
     warn_of_hosts(&planner, &input)?;

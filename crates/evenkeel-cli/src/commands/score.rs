@@ -9,13 +9,14 @@ use evenkeel::check::{self, Fault, Measures};
 use evenkeel::model::{Ratio, Transfer};
 use evenkeel::plan::{Made, Planner};
 use evenkeel::select::nearest;
+use evenkeel_formats::{self as formats, Bottleneck, Figure, Input};
 use serde::Serialize;
 
 use super::check::invalid_as_json;
 use super::explain::advice::slots_hint;
 use super::{Outcome, in_words, planner, planner_of, ratio, remark_on_hosts, warn_of_hosts};
 use crate::cli::ScoreArgs;
-use crate::formats::{self, Bottleneck, Figure, Input, Source};
+use crate::input::{Source, read_input};
 use crate::output::print;
 use crate::text::{pairs, table};
 use crate::units::Units;
@@ -65,7 +66,7 @@ pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
     if args.plan.as_deref() == Some(stdin) && args.input.paths().contains(&stdin) {
         bail!("standard input can only be read once; name a file for the batch or the plan");
     }
-    let input = &formats::read_input(&args.input)?;
+    let input = &read_input(&args.input)?;
     match (&args.plan, &args.policy.policy) {
         (Some(plan), _) => {
             let source = Source::open(plan)?;

@@ -1,4 +1,4 @@
-//! Tests of the command line: transcripts, bad input, readers, and the commands in the documents.
+//! Tests of the command line: transcripts, bad input, and the commands in the documents.
 
 #![allow(clippy::unwrap_used, clippy::case_sensitive_file_extension_comparisons)]
 
@@ -16,7 +16,6 @@ mod interrupted;
 mod outputs;
 mod pages;
 mod place;
-mod readers;
 mod reproduce;
 mod round_trip;
 mod simulate;

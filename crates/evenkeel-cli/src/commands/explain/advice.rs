@@ -4,9 +4,9 @@ use evenkeel::bound::Bound;
 use evenkeel::check::Subject;
 use evenkeel::explain::{Change, ClientAdvice, Explanation, Help, PERCENTS, advise_slots};
 use evenkeel::model::{ClientId, Move};
+use evenkeel_formats::{Advice, AdviceFile, Figure, Input};
 use serde::Serialize;
 
-use crate::formats::{Advice, AdviceFile, Figure, Input};
 use crate::text::{count, counted};
 use crate::units::Units;
 

@@ -3,11 +3,11 @@
 use evenkeel::check::Subject;
 use evenkeel::explain::{CopyAdvice, Explanation, PERCENTS};
 use evenkeel::model::{ExtraCopy, Ratio};
+use evenkeel_formats::{Bottleneck, Figure};
 use serde::Serialize;
 
 use super::advice::{self, ClientsObject, subject_name};
 use super::{Report, n_requests};
-use crate::formats::{Bottleneck, Figure};
 
 /// All of it, for machines.
 #[derive(Serialize)]

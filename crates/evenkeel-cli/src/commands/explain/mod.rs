@@ -13,10 +13,11 @@ use evenkeel::check::Subject;
 use evenkeel::explain::{CopyAdvice, Explanation, PERCENTS, explain};
 use evenkeel::model::{ClientId, ExtraCopy, Ratio, Server, ServerId};
 use evenkeel::select::{Goal, optimal};
+use evenkeel_formats::{self as formats, Bottleneck, Input};
 
 use super::{Outcome, in_words, n_distinct, verified};
 use crate::cli::ExplainArgs;
-use crate::formats::{self, Bottleneck, Input};
+use crate::input::read_input;
 use crate::output::{targets, tell};
 use crate::text::{bar, count, some_of, table};
 use crate::units::Units;
@@ -28,7 +29,7 @@ const MOST_SERVERS_SHOWN: usize = 24;
 pub(super) fn run(args: &ExplainArgs) -> Result<Outcome> {
     let outputs = [("--out", args.out.as_deref()), ("--advice", args.advice.as_deref())];
     let [out, advice_out] = targets(outputs, &args.input.paths())?;
-    let input = formats::read_input(&args.input)?;
+    let input = read_input(&args.input)?;
     let (goal, subject) = match args.no_order {
         true => (Goal::MaxLoad, Subject::MaxLoad),
         false => (Goal::Length, Subject::Length),

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, bail};
 use evenkeel::model::NameTable;
+use evenkeel_formats::import::{Clients, Gathered};
+use evenkeel_formats::{self as formats, Reading};
 
-use crate::formats::import::{Clients, Gathered};
-use crate::formats::{self, Reading, Source};
+use crate::input::Source;
 
 /// More workers than this are a slip.
 const MOST_WORKERS: u32 = 1 << 20;

@@ -15,6 +15,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use evenkeel::assign::Work;
 use evenkeel::model::{Batch, Cluster};
+use evenkeel_formats::{self as formats, InputError};
 use evenkeel_sim::scenario::{Files, Load, Place, Scenario, ScenarioError, Set};
 use evenkeel_sim::study::{Job, Point, Run, Study};
 use evenkeel_sim::units::{Bytes, Span};
@@ -24,7 +25,7 @@ use self::report::Report;
 use self::sweep::{Sweep, points};
 use super::Outcome;
 use crate::cli::{BatchArgs, ColumnArgs, SimulateArgs};
-use crate::formats::{self, InputError, Reading, Source};
+use crate::input::{Source, read_batch};
 use crate::output::{Target, tell};
 use crate::text::{count, counted};
 
@@ -228,7 +229,7 @@ impl Load for Folder<'_> {
             max_concurrent: None,
             columns: self.columns.clone(),
         };
-        let input = formats::read_batch(&args).map_err(|error| error.to_string())?;
+        let input = read_batch(&args).map_err(|error| error.to_string())?;
         self.read.borrow_mut().insert(key, (input.batch.clone(), input.cluster.clone()));
         Ok((input.batch, input.cluster))
     }
@@ -236,7 +237,7 @@ impl Load for Folder<'_> {
     fn tasks(&self, tasks: &str, processes: &str) -> Result<(Vec<String>, Work), String> {
         let open = |file: &str| Source::open(&self.path(file)).map_err(|error| format!("{error:#}"));
         let (tasks, processes) = (open(tasks)?, open(processes)?);
-        let reading = |name| Reading::of(name).ignoring(self.columns);
+        let reading = |name| self.columns.reading(name);
         let tasks = (tasks.reader, &reading(&tasks.name));
         let input = formats::read_work(tasks, (processes.reader, &reading(&processes.name)));
         let input = input.map_err(|error| error.to_string())?;

@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::io;
 
 use anyhow::Result;
+use evenkeel_formats::quoted;
 use evenkeel_sim::measure::{self, MEASURES, Measure, Unit};
 use evenkeel_sim::outcome::{Estimate, Timeline};
 use evenkeel_sim::study::{Point, Run, Series, Servers, Study};
 use serde_json::{Map, Value, json};
 
-use crate::formats::quoted;
 use crate::text::{bar, count, counted, mean, size, span, span_about, table};
 
 /// A study that was carried out.

@@ -6,8 +6,8 @@ use evenkeel::explain::Change;
 use evenkeel::model::{Batch, ClientId, ExtraCopy, Move, ServerId, Speed, shown};
 use serde::{Deserialize, Serialize};
 
-use super::batch_json::{LimitedStrings, without_place};
-use super::{Figure, InputError};
+use crate::batch_json::{LimitedStrings, without_place};
+use crate::{Figure, InputError};
 
 /// Everything that was advised for one batch.
 #[derive(Clone, Debug, Serialize, Deserialize)]

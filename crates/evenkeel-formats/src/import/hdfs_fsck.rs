@@ -15,7 +15,7 @@ use std::io::BufRead;
 
 use super::limits::Lines;
 use super::{Chunk, Gathered, InputError, Kind, Place};
-use crate::formats::numbers;
+use crate::numbers;
 
 const REMEDY: &str = "run `hdfs fsck PATH -files -blocks -locations`";
 /// What `-replicaDetails` says of replicas that nobody should read from.

@@ -2,8 +2,8 @@
 
 use std::io::Cursor;
 
-use evenkeel_cli::formats::import::{self, Clients, Deal, Gathered, InventoryColumns, Merge, TableColumns};
-use evenkeel_cli::formats::{self, Declared, Reading};
+use evenkeel_formats::import::{self, Clients, Deal, Gathered, InventoryColumns, Merge, TableColumns};
+use evenkeel_formats::{self as formats, Declared, Reading};
 use proptest::prelude::*;
 
 const SEEDS: [&str; 15] = [

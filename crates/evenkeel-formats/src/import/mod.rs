@@ -19,7 +19,7 @@ use std::io::BufRead;
 
 use evenkeel::model::{Batch, BatchBuilder, Details, NameTable, shown};
 
-use super::{InputError, check_replica};
+use crate::{InputError, check_replica};
 
 pub use clients::{Clients, Deal, Imported, write_hosts};
 pub use hdfs_fsck::read_hdfs_fsck;

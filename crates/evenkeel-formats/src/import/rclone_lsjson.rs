@@ -9,7 +9,7 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use super::limits::{Limited, Meter};
 use super::merge::{Listed, MOST_HASHES, Merge};
 use super::{InputError, Kind, Place};
-use crate::formats::batch_json::without_place;
+use crate::batch_json::without_place;
 
 /// Reads the listing of a remote, which is called `server`.
 pub fn read_rclone_lsjson(

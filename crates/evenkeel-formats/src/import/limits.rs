@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 use std::rc::Rc;
 
 use super::{InputError, Place};
-use crate::formats::skip_bom;
+use crate::skip_bom;
 
 /// No line, and no element of XML with its attributes, is longer.
 const MOST_BYTES: u64 = 1 << 20;

@@ -5,8 +5,8 @@ use std::io::{self, BufRead, Write};
 use evenkeel::model::{Client, NameTable, Ratio, Server, Speed};
 use evenkeel::observe::Warmth;
 
-use super::table::{Table, quoted};
-use super::{InputError, Reading, numbers};
+use crate::table::{Table, quoted};
+use crate::{InputError, Reading, numbers};
 
 /// What a file says about servers or clients, in its order.
 #[derive(Debug)]

@@ -6,8 +6,8 @@ use std::io::{self, BufRead, Write};
 use evenkeel::model::{MAX_REQUESTS, NameTable, ServerId, shown};
 use evenkeel::queue::{AppId, Collective, Orders, QueueError, Request};
 
-use super::table::{Table, quoted};
-use super::{InputError, Reading, numbers};
+use crate::table::{Table, quoted};
+use crate::{InputError, Reading, numbers};
 
 /// The requests of collective I/O, with names.
 #[derive(Debug)]

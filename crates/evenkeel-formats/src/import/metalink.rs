@@ -22,7 +22,7 @@ use quick_xml::reader::Reader;
 
 use super::limits::Limited;
 use super::{Chunk, Gathered, InputError, Kind, Place, check_server};
-use crate::formats::numbers;
+use crate::numbers;
 
 /// A Metalink has seven levels; some more for what other namespaces put into it.
 const MOST_LEVELS: usize = 64;

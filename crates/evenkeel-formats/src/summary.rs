@@ -8,8 +8,8 @@ use evenkeel::model::{Batch, ClientId, Cluster, Fixed, Ratio, ServerId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::value::RawValue;
 
-use super::batch_json::without_place;
-use super::{InputError, numbers};
+use crate::batch_json::without_place;
+use crate::{InputError, numbers};
 
 /// A summary longer than this is none.
 const MAX_BYTES: u64 = 64 << 20;

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use evenkeel::model::{Batch, Step};
 
-use super::table::quoted;
+use crate::table::quoted;
 
 /// Writes the steps of a plan.
 pub fn write_steps(batch: &Batch, steps: &[Step], mut out: impl Write) -> io::Result<()> {

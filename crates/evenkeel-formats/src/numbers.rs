@@ -4,7 +4,7 @@ use evenkeel::model::{Fixed, MAX_SLOTS, Speed, shown};
 use evenkeel_sim::units::{Bytes, PerSecond, Span};
 
 /// A whole number of at most 64 bits.
-pub(super) fn whole(text: &str, what: &str) -> Result<u64, String> {
+pub(crate) fn whole(text: &str, what: &str) -> Result<u64, String> {
     match text.parse() {
         Ok(number) if !text.starts_with('+') => Ok(number),
         _ => Err(why_not_whole(text, what)),
@@ -27,8 +27,8 @@ fn why_not_whole(text: &str, what: &str) -> String {
     }
 }
 
-/// A number of bytes, written as 4096 or as 64MB.
-pub(crate) fn size(text: &str, what: &str) -> Result<u64, String> {
+/// A number of bytes, written as 4096 or as 64MB. Errors call it `what`.
+pub fn size(text: &str, what: &str) -> Result<u64, String> {
     let Err(why_not) = whole(text, what) else { return whole(text, what) };
     // What has no unit is as wrong as any number.
     if text.is_empty() || text.starts_with('+') || text.parse::<f64>().is_ok() {
@@ -41,7 +41,7 @@ pub(crate) fn size(text: &str, what: &str) -> Result<u64, String> {
 }
 
 /// Bytes in a second, written as 120MB/s, 1Gb/s or 120000000.
-pub(super) fn rate(text: &str) -> Result<u64, String> {
+pub(crate) fn rate(text: &str) -> Result<u64, String> {
     let with_unit = text.parse().map(|PerSecond(rate)| (rate * 1e9).round() as u64);
     let rate = text.parse().ok().or(with_unit.ok()).filter(|&rate| rate > 0 && !text.starts_with('+'));
     rate.ok_or_else(|| {
@@ -51,12 +51,12 @@ pub(super) fn rate(text: &str) -> Result<u64, String> {
 }
 
 /// Nanoseconds as seconds with as many decimals as they need.
-pub(super) fn seconds(nanos: u64) -> String {
+pub(crate) fn seconds(nanos: u64) -> String {
     Fixed::from_nanos(nanos.into()).unwrap_or_default().to_string()
 }
 
 /// A number of transfers at once.
-pub(super) fn slots(text: &str) -> Result<u32, String> {
+pub(crate) fn slots(text: &str) -> Result<u32, String> {
     let slots = whole(text, "number of slots")?;
     match u32::try_from(slots) {
         Ok(0) => Err("0 slots serve nothing; write 1 or more".to_owned()),
@@ -65,8 +65,8 @@ pub(super) fn slots(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A decimal number of at most nine decimals, from 0 on.
-pub(crate) fn decimal(text: &str, what: &str) -> Result<Fixed, String> {
+/// A decimal number of at most nine decimals, from 0 on. Errors call it `what`.
+pub fn decimal(text: &str, what: &str) -> Result<Fixed, String> {
     if text.is_empty() {
         return whole(text, what).map(Fixed::from);
     }
@@ -85,7 +85,7 @@ pub(crate) fn decimal(text: &str, what: &str) -> Result<Fixed, String> {
 }
 
 /// When a request arrives, in nanoseconds: a decimal number of seconds, or a span such as `10ms`.
-pub(super) fn arrival_ns(text: &str) -> Result<u64, String> {
+pub(crate) fn arrival_ns(text: &str) -> Result<u64, String> {
     let seconds = decimal(text, "arrival").ok().and_then(|seconds| u64::try_from(seconds.nanos()).ok());
     let ns = seconds.or_else(|| text.parse().ok().map(|Span(ns)| ns));
     ns.ok_or_else(|| {
@@ -95,7 +95,7 @@ pub(super) fn arrival_ns(text: &str) -> Result<u64, String> {
 }
 
 /// A decimal number above 0 with at most six decimals.
-pub(super) fn speed(text: &str) -> Result<Speed, String> {
+pub(crate) fn speed(text: &str) -> Result<Speed, String> {
     let wrong = || {
         let text = shown(text);
         format!("the speed `{text}` is not a number above 0 with at most 6 decimals, such as 2 or 0.5")

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use evenkeel::model::{Batch, ModelError, NameTable};
 
 use super::{Gathered, Remarks};
-use crate::formats::quoted;
+use crate::quoted;
 
 /// Who the clients are.
 #[derive(Debug)]

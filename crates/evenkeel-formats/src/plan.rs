@@ -4,8 +4,8 @@ use std::io::{self, BufRead, Write};
 
 use evenkeel::model::{Batch, Fixed, ServerId, Transfer, shown};
 
-use super::table::{Table, quoted};
-use super::{InputError, Reading, numbers};
+use crate::table::{Table, quoted};
+use crate::{InputError, Reading, numbers};
 
 /// Reads a plan of `batch`.
 ///

@@ -6,8 +6,8 @@ use std::io::{self, BufRead};
 use evenkeel::model::{MAX_REQUESTS, NameTable, ServerId, shown};
 use evenkeel::place::{Write, default_server};
 
-use super::table::{Table, quoted};
-use super::{InputError, Reading, numbers};
+use crate::table::{Table, quoted};
+use crate::{InputError, Reading, numbers};
 
 /// Writes, with the names of objects.
 #[derive(Debug)]

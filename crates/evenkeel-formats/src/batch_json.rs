@@ -11,8 +11,8 @@ use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::json;
 
-use super::table::{MAX_RECORD_BYTES, unknown_column};
-use super::{Declared, InputError, Reading, numbers, skip_bom};
+use crate::table::{MAX_RECORD_BYTES, unknown_column};
+use crate::{Declared, InputError, Reading, numbers, skip_bom};
 
 /// A name longer than this is none.
 const MAX_STRING_BYTES: u64 = 1 << 20;
@@ -36,7 +36,7 @@ pub fn read_batch_json(
 }
 
 /// The message without the line, which the error has already.
-pub(super) fn without_place(error: &serde_json::Error) -> String {
+pub(crate) fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
     if error.is_eof() {
@@ -294,13 +294,13 @@ impl<'de> Visitor<'de> for RequestsSeed<'_> {
 }
 
 /// Refuses to read on within a string that has no end.
-pub(super) struct LimitedStrings<R> {
+pub(crate) struct LimitedStrings<R> {
     inner: R,
     state: State,
 }
 
 impl<R> LimitedStrings<R> {
-    pub(super) fn new(inner: R) -> Self {
+    pub(crate) fn new(inner: R) -> Self {
         Self { inner, state: State::Outside }
     }
 }

@@ -6,8 +6,8 @@ use std::io::{self, BufRead, Write};
 use evenkeel::assign::{Assignment, MAX_INPUTS, Work, WorkBuilder, WorkError};
 use evenkeel::model::{ModelError, NameTable, ServerId, shown};
 
-use super::table::{Table, quoted};
-use super::{InputError, Reading, check_replica, numbers};
+use crate::table::{Table, quoted};
+use crate::{InputError, Reading, check_replica, numbers};
 
 /// Tasks and processes, with names.
 #[derive(Debug)]

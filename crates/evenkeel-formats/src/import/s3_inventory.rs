@@ -11,8 +11,8 @@ use serde::Deserialize;
 
 use super::merge::{Listed, Merge};
 use super::{InputError, Kind, Place};
-use crate::formats::numbers;
-use crate::formats::table::{MAX_RECORD_BYTES, Records};
+use crate::numbers;
+use crate::table::{MAX_RECORD_BYTES, Records};
 
 /// Classes whose objects cannot be read as they are.
 const ARCHIVES: [&str; 2] = ["GLACIER", "DEEP_ARCHIVE"];

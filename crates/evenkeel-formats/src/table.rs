@@ -7,14 +7,14 @@ use std::rc::Rc;
 use csv::{ByteRecord, ErrorKind};
 use evenkeel_sim::scenario::not_known;
 
-use super::{InputError, Reading, skip_bom};
+use crate::{InputError, Reading, skip_bom};
 
 /// A record longer than this is not one: a quote was opened and never closed, or the file is no table.
-pub(super) const MAX_RECORD_BYTES: u64 = 64 << 20;
+pub(crate) const MAX_RECORD_BYTES: u64 = 64 << 20;
 const CHUNK: usize = 1 << 16;
 
 /// Records under way, one at a time, whatever their fields mean.
-pub(super) struct Records<R> {
+pub(crate) struct Records<R> {
     file: String,
     reader: csv::Reader<Lines<R>>,
     record: ByteRecord,
@@ -22,7 +22,7 @@ pub(super) struct Records<R> {
 }
 
 impl<R: BufRead> Records<R> {
-    pub(super) fn open(mut reader: R, file: &str, delimiter: u8) -> Result<Self, InputError> {
+    pub(crate) fn open(mut reader: R, file: &str, delimiter: u8) -> Result<Self, InputError> {
         skip_bom(&mut reader).map_err(|e| InputError::new(file, None, format!("cannot read it: {e}")))?;
         let tally = Rc::new(Tally::default());
         let lines = Lines { inner: reader, tally: Rc::clone(&tally), last: b'\n' };
@@ -37,7 +37,7 @@ impl<R: BufRead> Records<R> {
     }
 
     /// Goes to the next record; false at the end.
-    pub(super) fn next(&mut self) -> Result<bool, InputError> {
+    pub(crate) fn next(&mut self) -> Result<bool, InputError> {
         self.tally.unread.set(0);
         let more = self.reader.read_byte_record(&mut self.record).map_err(|error| {
             let message = match error.kind() {
@@ -58,29 +58,29 @@ impl<R: BufRead> Records<R> {
     }
 
     /// How many fields the current record has.
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.record.len()
     }
 
     /// A field of the current record, which has so many; `name` is for messages.
-    pub(super) fn field(&self, k: usize, name: &str) -> Result<&str, InputError> {
+    pub(crate) fn field(&self, k: usize, name: &str) -> Result<&str, InputError> {
         std::str::from_utf8(&self.record[k]).map_err(|_| self.error(format!("the {name} is not valid UTF-8")))
     }
 
     /// The line that the current record ends in.
-    pub(super) fn line(&self) -> u64 {
+    pub(crate) fn line(&self) -> u64 {
         // Every record ends with a line feed, and the reader stands behind it.
         self.reader.position().line().saturating_sub(1).max(1)
     }
 
     /// An error about the current record.
-    pub(super) fn error(&self, message: impl std::fmt::Display) -> InputError {
+    pub(crate) fn error(&self, message: impl std::fmt::Display) -> InputError {
         InputError::new(&self.file, self.line(), message)
     }
 }
 
 /// A table under way: one record at a time.
-pub(super) struct Table<R> {
+pub(crate) struct Table<R> {
     records: Records<R>,
     header: ByteRecord,
     columns: Vec<Option<usize>>,
@@ -89,7 +89,7 @@ pub(super) struct Table<R> {
 
 impl<R: BufRead> Table<R> {
     /// Reads the header. The `required` columns must be there, the `optional` ones may.
-    pub(super) fn open(
+    pub(crate) fn open(
         reader: R,
         reading: &Reading<'_>,
         required: &[&'static str],
@@ -134,7 +134,7 @@ impl<R: BufRead> Table<R> {
     }
 
     /// Goes to the next record; false at the end.
-    pub(super) fn next(&mut self) -> Result<bool, InputError> {
+    pub(crate) fn next(&mut self) -> Result<bool, InputError> {
         let more = self.records.next()?;
         if more && self.records.record.as_slice() == self.header.as_slice() {
             return Err(self.error("the header is there twice; keep the first"));
@@ -143,29 +143,29 @@ impl<R: BufRead> Table<R> {
     }
 
     /// Whether the table has the column with that index in the list given to [`Self::open`].
-    pub(super) fn has(&self, column: usize) -> bool {
+    pub(crate) fn has(&self, column: usize) -> bool {
         self.columns[column].is_some()
     }
 
     /// The field of the column with that index in the list given to [`Self::open`], if the table has it.
-    pub(super) fn field(&self, column: usize) -> Result<Option<&str>, InputError> {
+    pub(crate) fn field(&self, column: usize) -> Result<Option<&str>, InputError> {
         let Some(k) = self.columns[column] else { return Ok(None) };
         self.records.field(k, self.names[column]).map(Some)
     }
 
     /// The field of a column that must be there.
-    pub(super) fn required(&self, column: usize) -> Result<&str, InputError> {
+    pub(crate) fn required(&self, column: usize) -> Result<&str, InputError> {
         Ok(self.field(column)?.unwrap_or_default())
     }
 
     /// An error about the current record.
-    pub(super) fn error(&self, message: impl std::fmt::Display) -> InputError {
+    pub(crate) fn error(&self, message: impl std::fmt::Display) -> InputError {
         self.records.error(message)
     }
 }
 
 /// What to say of a column, or of a key of a request, that there is not.
-pub(super) fn unknown_column(name: &str, known: &[&str]) -> String {
+pub(crate) fn unknown_column(name: &str, known: &[&str]) -> String {
     const MOST: usize = 60;
     let short: String = name.chars().take(MOST).collect();
     let why = not_known("column", &short, known).replacen("there is no", "unknown", 1);
@@ -241,7 +241,7 @@ impl<R> Lines<R> {
 }
 
 /// A field as it is written: in quotes if it has to be.
-pub(crate) fn quoted(field: &str) -> String {
+pub fn quoted(field: &str) -> String {
     let special = |c: char| matches!(c, ',' | '"' | '\n' | '\r');
     if field.is_empty() || field.contains(special) {
         format!("\"{}\"", field.replace('"', "\"\""))

@@ -5,8 +5,8 @@ use std::io::BufRead;
 use evenkeel::model::shown;
 
 use super::{Chunk, Gathered, InputError, Kind, Place};
-use crate::formats::numbers;
-use crate::formats::table::Records;
+use crate::numbers;
+use crate::table::Records;
 
 /// How a table is to be read. A column that is not named is the one with the usual name, if there is one.
 #[derive(Clone, Debug)]

@@ -4,8 +4,8 @@ use std::io::{self, BufRead, Write};
 
 use evenkeel::model::{Batch, Details, ModelError};
 
-use super::table::{Table, quoted};
-use super::{Declared, InputError, Reading, check_replica, numbers};
+use crate::table::{Table, quoted};
+use crate::{Declared, InputError, Reading, check_replica, numbers};
 
 const CLIENT: usize = 0;
 const REPLICAS: usize = 1;
