@@ -2,6 +2,7 @@
 
 mod import;
 
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
@@ -139,7 +140,8 @@ impl BatchArgs {
 
     /// How the file of that name is read.
     pub(crate) fn reading<'a>(&'a self, file: &'a str) -> Reading<'a> {
-        Reading { block: self.block, ..self.columns.reading(file) }
+        let block = NonZeroU64::new(self.block).unwrap_or(NonZeroU64::MIN);
+        Reading { block, ..self.columns.reading(file) }
     }
 }
 

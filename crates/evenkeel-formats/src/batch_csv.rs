@@ -24,7 +24,7 @@ pub fn read_batch_csv(
     let mut table = Table::open(reader, reading, &["client", "replicas"], &optional)?;
     // A name that the servers file has is what it is.
     let is_declared = declared.servers.is_some();
-    let mut batch = declared.builder(reading.block);
+    let mut batch = declared.builder(reading.block.get());
     while table.next()? {
         for replica in table.required(REPLICAS)?.split('|') {
             if !is_declared {

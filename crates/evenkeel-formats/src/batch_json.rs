@@ -25,7 +25,7 @@ pub fn read_batch_json(
 ) -> Result<Batch, InputError> {
     let file = reading.file;
     skip_bom(&mut reader).map_err(|e| InputError::new(file, None, format!("cannot read it: {e}")))?;
-    let mut batch = declared.builder(reading.block);
+    let mut batch = declared.builder(reading.block.get());
     let limited = LimitedStrings::new(reader);
     let mut json = serde_json::Deserializer::from_reader(BufReader::new(limited));
     let read = BatchSeed { batch: &mut batch, ignored: reading.ignored }

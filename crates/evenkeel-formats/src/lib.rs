@@ -40,6 +40,7 @@ mod writes_csv;
 
 use std::fmt;
 use std::io::{self, BufRead};
+use std::num::NonZeroU64;
 
 pub use advice::{Advice, AdviceFile, read_advice};
 pub use assign_csv::{WorkInput, read_work, write_assignment};
@@ -88,8 +89,8 @@ impl std::error::Error for InputError {}
 pub struct Reading<'a> {
     /// What it is called, in messages.
     pub file: &'a str,
-    /// The bytes of a block, at least 1.
-    pub block: u64,
+    /// The bytes of a block.
+    pub block: NonZeroU64,
     /// Columns to pass over.
     pub ignored: &'a [String],
 }
@@ -97,7 +98,7 @@ pub struct Reading<'a> {
 impl<'a> Reading<'a> {
     /// A file of that name, in blocks of one byte, with all its columns.
     pub fn of(file: &'a str) -> Self {
-        Self { file, block: 1, ignored: &[] }
+        Self { file, block: NonZeroU64::MIN, ignored: &[] }
     }
 }
 

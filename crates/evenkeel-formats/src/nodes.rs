@@ -79,11 +79,12 @@ pub fn read_servers(reader: impl BufRead, reading: &Reading<'_>) -> Result<Nodes
         }
         if let Some(text) = table.field(3)? {
             let bytes = numbers::size(text, "backlog").map_err(|e| table.error(e))?;
-            server.backlog = bytes.div_ceil(reading.block);
+            server.backlog = bytes.div_ceil(reading.block.get());
         }
         if let Some(text) = table.field(RATE)? {
             let rate = numbers::rate(text).map_err(|e| table.error(e))?;
-            server.speed = Speed::of_rate(rate, server.slots, reading.block).map_err(|e| table.error(e))?;
+            server.speed =
+                Speed::of_rate(rate, server.slots, reading.block.get()).map_err(|e| table.error(e))?;
             found.rates.push(rate);
         }
         let number = |column: usize, what: &str| {

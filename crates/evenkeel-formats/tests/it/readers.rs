@@ -1,6 +1,7 @@
 //! Readers on damaged input: an error or an answer, never a panic. The fuzz targets do the same by the million.
 
 use std::io::Cursor;
+use std::num::NonZeroU64;
 
 use evenkeel_formats::import::{self, Clients, Deal, Gathered, InventoryColumns, Merge, TableColumns};
 use evenkeel_formats::{self as formats, Declared, Reading};
@@ -25,20 +26,23 @@ const SEEDS: [&str; 15] = [
 ];
 
 /// Feeds every reader.
+/// Bytes of a block: neither one nor a power of two.
+const THREE: NonZeroU64 = NonZeroU64::new(3).unwrap();
+
 fn read_all(bytes: &[u8]) {
     let batch = formats::read_batch_csv(Cursor::new(SEEDS[0]), &Reading::of("seed"), Declared::default())
         .expect("valid");
     let _ = formats::read_batch_csv(
         Cursor::new(bytes),
-        &Reading { block: 3, ..Reading::of("x") },
+        &Reading { block: THREE, ..Reading::of("x") },
         Declared::default(),
     );
     let _ = formats::read_batch_json(
         Cursor::new(bytes),
-        &Reading { block: 3, ..Reading::of("x") },
+        &Reading { block: THREE, ..Reading::of("x") },
         Declared::default(),
     );
-    let _ = formats::read_servers(Cursor::new(bytes), &Reading { block: 3, ..Reading::of("x") });
+    let _ = formats::read_servers(Cursor::new(bytes), &Reading { block: THREE, ..Reading::of("x") });
     let _ = formats::read_clients(Cursor::new(bytes), &Reading::of("x"));
     let _ = formats::read_plan(Cursor::new(bytes), &Reading::of("x"), &batch);
     let _ = formats::read_summary(Cursor::new(bytes), "x");

@@ -664,7 +664,7 @@ mod tests {
 
         let some = batch.subset(&[2, 0]);
         assert_eq!([told(&some, 0), told(&some, 1)], [third.clone(), first.clone()]);
-        let rest = batch.rest([(1, 2)].into_iter(), |_| true).unwrap();
+        let rest = batch.rest([(1, 2)].into_iter(), |_, _| true).unwrap();
         assert_eq!(told(&rest, 0), (20, 2, 7, name("j10"), name("x")));
         let copy = |blocks| ExtraCopy { request: 1, from: ServerId(0), to: ServerId(0), blocks };
         let copied = batch.with_copies(&[copy(1), copy(2)]);

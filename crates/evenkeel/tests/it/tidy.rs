@@ -45,8 +45,12 @@ const ROOMS: [(&str, &[&str]); 18] = [
 ];
 
 /// Which crates of the workspace each crate may depend on.
-const CRATES: [(&str, &[&str]); 3] =
-    [("evenkeel", &[]), ("evenkeel-sim", &["evenkeel"]), ("evenkeel-cli", &["evenkeel", "evenkeel-sim"])];
+const CRATES: [(&str, &[&str]); 4] = [
+    ("evenkeel", &[]),
+    ("evenkeel-sim", &["evenkeel"]),
+    ("evenkeel-formats", &["evenkeel", "evenkeel-sim"]),
+    ("evenkeel-cli", &["evenkeel", "evenkeel-sim", "evenkeel-formats"]),
+];
 
 fn core() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
