@@ -230,8 +230,10 @@ impl Executor<'_> {
             self.watch(server);
         } else if self.batch.replicas().of(waiting.request as usize).iter().all(|s| self.is_barred(piece, *s))
         {
-            let server = not.unwrap_or(waiting.server);
-            self.fail(waiting.request, Reason::NoCopy { server }, out);
+            let (request, server) = (waiting.request, not.unwrap_or(waiting.server));
+            // It is in no list.
+            self.marks.put(piece, State::Parked);
+            self.fail(request, Reason::NoCopy { server }, out);
         } else {
             self.park(piece);
         }
