@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use evenkeel::check;
 use evenkeel::model::{Batch, Cluster};
-use evenkeel::policy::{Ask, Kind, POLICIES, Policy};
+use evenkeel::policy::{Ask, Kind, OPTIMAL, POLICIES, Policy};
 use evenkeel::select::{self, Goal as Aim};
 
 use crate::Race;
@@ -18,7 +18,7 @@ pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
     let mut table = Table::new("Policies", &columns);
     let n_requests = if race.args.quick { 20_000 } else { 1_000_000 };
     let asked = POLICIES.iter().filter(|policy| policy.plans());
-    let asked: Vec<&Policy> = asked.filter(|policy| policy.name != "optimal").collect();
+    let asked: Vec<&Policy> = asked.filter(|policy| !policy.is(&OPTIMAL)).collect();
     let name = |policy: &Policy| format!("policy-{}-{}", count(n_requests), policy.name);
     let asked: Vec<&Policy> = asked.into_iter().filter(|policy| race.has(&name(policy))).collect();
     if asked.is_empty() {

@@ -89,8 +89,8 @@ pub enum Command {
     /// Print the manual page, of evenkeel or of one of its commands
     #[command(after_help = "Example:\n  evenkeel man plan | man -l -")]
     Man {
-        /// The command; without it the overview.
-        command: Option<String>,
+        /// The command, such as `plan` or `import csv`; without it the overview.
+        command: Vec<String>,
     },
 }
 

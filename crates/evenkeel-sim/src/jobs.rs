@@ -7,7 +7,7 @@
 
 use evenkeel::draw::Seeded;
 use evenkeel::model::{Batch, BatchBuilder, Choice, Cluster, ModelError, NameTable};
-use evenkeel::policy::{Ask, Kind, Policy};
+use evenkeel::policy::{Ask, Kind, Live, Policy};
 use evenkeel::select::replanned;
 use serde::Deserialize;
 
@@ -127,9 +127,9 @@ impl Jobs {
     }
 
     fn take_back(&self, policy: &Policy) -> replanned::TakeBack {
-        match (self.take_back, policy.name) {
-            (Some(TakeBack::Overload), _) | (None, "aequi") => replanned::TakeBack::Overload,
-            (Some(TakeBack::Everything), _) | (None, "optimal") => replanned::TakeBack::Everything,
+        match (self.take_back, policy.live) {
+            (Some(TakeBack::Overload), _) | (None, Live::TakesBackOverload) => replanned::TakeBack::Overload,
+            (Some(TakeBack::Everything), _) | (None, Live::Mended) => replanned::TakeBack::Everything,
             (Some(TakeBack::Nothing) | None, _) => replanned::TakeBack::Nothing,
         }
     }

@@ -196,8 +196,7 @@ impl Study {
             all.extend(scenario.policies.iter().map(|policy| Series { point, policy, runs: Vec::new() }));
         }
         for (job, run) in done {
-            let of_job =
-                |series: &&mut Series| series.point == job.point && series.policy.name == job.policy.name;
+            let of_job = |series: &&mut Series| series.point == job.point && series.policy.is(job.policy);
             if let Some(series) = all.iter_mut().find(of_job) {
                 series.runs.push((job.repetition, run));
             }

@@ -13,7 +13,7 @@ use evenkeel::assign::{
 };
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::ServerId;
-use evenkeel::policy::{Kind, Policy};
+use evenkeel::policy::{Kind, Live, Policy};
 use serde::Deserialize;
 
 use crate::chance::{exponential, sample_in_turn, sub_seed};
@@ -23,9 +23,6 @@ use crate::outcome::Outcome;
 use crate::refused::Refused;
 use crate::requests::Centre;
 use crate::units::{Bytes, Span};
-
-/// The policy under which processes ask for one task after the other.
-const DYNAMIC: &str = "opass-dynamic";
 
 /// A chunk is not read in more pieces.
 const MOST_PIECES: u64 = 1_000_000;
@@ -171,17 +168,17 @@ impl Tasks {
             return Err(Refused::policy(policy, "which process does which task", fits));
         };
         self.check()?;
-        let sources = self.sources.unwrap_or(match policy.name {
-            "rank" => Sources::Drawn,
+        let sources = self.sources.unwrap_or(match policy.live {
+            Live::Blind => Sources::Drawn,
             _ => Sources::Balanced,
         });
         let mut draw = Seeded::new(sub_seed(seed, SOURCES));
-        let Assignment { processes, sources: balanced, .. } = match policy.name {
+        let Assignment { processes, sources: balanced, .. } = match policy.live {
             // The lists that guide it, and not what would come of them.
-            DYNAMIC => opass_single::assign(work).unwrap_or_else(|_| opass_multi::assign(work)),
+            Live::Steals => opass_single::assign(work).unwrap_or_else(|_| opass_multi::assign(work)),
             _ => assign(work)?,
         };
-        let supply = if self.dynamic || policy.name == DYNAMIC {
+        let supply = if self.dynamic || matches!(policy.live, Live::Steals) {
             // They are of this work.
             let guided = Guided::new(work, &processes).map_err(|_| WorkError::NoProcess)?;
             Supply::Master { guided, centre: Centre::default() }

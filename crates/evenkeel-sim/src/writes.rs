@@ -14,7 +14,7 @@ use evenkeel::model::ServerId;
 use evenkeel::observe::{Forget, HeatMap, ServerLog, SortKey, Unit};
 use evenkeel::place::two_choice::Probing;
 use evenkeel::place::{Options, PlaceError, Placer, Servers, Write, default_server};
-use evenkeel::policy::{Kind, Policy};
+use evenkeel::policy::{Kind, Live, Policy};
 use serde::Deserialize;
 
 use crate::chance::{sample, sub_seed};
@@ -23,11 +23,6 @@ use crate::hardware::{Client, Hardware};
 use crate::outcome::Outcome;
 use crate::refused::Refused;
 use crate::units::{Bytes, Span};
-
-/// The policy that asks servers for their loads, write by write.
-const ASKING: &str = "two-choice";
-/// The policy that listens to heartbeats.
-const LISTENING: &str = "hm-lru";
 
 /// What is drawn from the seed.
 const OBJECTS: u64 = 1;
@@ -282,7 +277,7 @@ impl Writes {
         if hardware.clients.is_empty() {
             return Err(Refused::NoClients);
         }
-        let (n_servers, asks) = (hardware.servers.len() as u32, policy.name == ASKING);
+        let (n_servers, asks) = (hardware.servers.len() as u32, matches!(policy.live, Live::Asks));
         self.check(hardware.servers.len())?;
         let mix = Mix::new(&self.sizes)?;
         let backlogs = self.backlogs(n_servers, seed)?;
@@ -300,7 +295,7 @@ impl Writes {
             fabric,
             placer: Placer::new(place, self.options(), servers)?,
             asks,
-            heartbeat_ns: if policy.name == LISTENING { self.heartbeat.0 } else { 0 },
+            heartbeat_ns: if matches!(policy.live, Live::Listens) { self.heartbeat.0 } else { 0 },
             hears_of_done: asks || self.completions,
             hears_of_backlog: is_known,
             window: self.window.max(1) as usize,

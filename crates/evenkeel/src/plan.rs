@@ -156,10 +156,10 @@ impl<'a> Planner<'a> {
             Kind::Order(_) => {
                 let order = match order {
                     OrderBy::Usual => OrderBy::Policy(policy),
-                    OrderBy::Policy(other) if other.name != policy.name => {
+                    OrderBy::Policy(other) if !other.is(policy) => {
                         return Err(NoPlan::TwoOrders(policy.name));
                     }
-                    OrderBy::Nobody if policy.name != SHORTEST.name => {
+                    OrderBy::Nobody if !policy.is(&SHORTEST) => {
                         return Err(NoPlan::OrderWithoutOrder(policy.name));
                     }
                     order => order,
@@ -331,7 +331,7 @@ impl<'a> Planner<'a> {
         if self.whole && !choice.split_off.is_empty() {
             return Some((whole::unsplit(batch, cluster, choice), None));
         }
-        let is_shortest = self.order_policy().is_some_and(|order| order.name == SHORTEST.name);
+        let is_shortest = self.order_policy().is_some_and(|order| order.is(&SHORTEST));
         Some((choice, own_order.filter(|_| is_shortest)))
     }
 }

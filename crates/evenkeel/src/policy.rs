@@ -110,8 +110,37 @@ pub struct Policy {
     pub summary: &'static str,
     /// Whether its choice is cheap and often near the best: an optimal choice that is not proved is compared with it.
     pub comes_close: bool,
+    /// What else whoever carries it out needs to know.
+    pub live: Live,
     /// The policy itself.
     pub kind: Kind,
+}
+
+/// What whoever carries a policy out needs to know beside the question it answers.
+#[derive(Clone, Copy, Debug)]
+pub enum Live {
+    /// Nothing. It is asked again for all that is unserved when more arrives.
+    AsPlanned,
+    /// It does not look at what servers have to do, so it does not matter when it chooses.
+    Blind,
+    /// When more arrives, only what is too much for its server is chosen for again.
+    TakesBackOverload,
+    /// Its plan is mended when something is late or fails; where requests arrive over time, speeds are learnt.
+    Mended,
+    /// A server is picked for each request, when it arrives or when one is free.
+    Picks(Pick),
+    /// The same, and what is late is started a second time.
+    Hedges,
+    /// Clients and servers bid, by these rules.
+    Bids(fn(&Ask) -> Rules),
+    /// Of queues: what waits is served in the order of arrival.
+    InTurn,
+    /// Of tasks: who is idle takes from the longest list.
+    Steals,
+    /// Of writes: servers are asked what they have to do.
+    Asks,
+    /// Of writes: servers tell what they have to do from time to time.
+    Listens,
 }
 
 /// The rooms that policies live in, and the question that each answers.
@@ -133,6 +162,7 @@ pub const OPTIMAL: Policy = Policy {
     source: "AP of Wu and Liu, paper 000 §1",
     summary: "the best choice, with its proof; where speeds or backlogs leave a gap, at least as good as least-loaded and opass-tenant, and up to 2,048 requests as any other; splits requests where that helps",
     comes_close: false,
+    live: Live::Mended,
     kind: Kind::Select(|batch, cluster, ask| {
         let (choice, bound) = select::optimal::select(batch, cluster, ask.goal);
         (choice, Some(bound))
@@ -147,6 +177,7 @@ pub const SHORTEST: Policy = Policy {
     source: "paper 000 §2.1",
     summary: "the shortest order (with backlogs or different speeds: nearly), by edge colouring or open shop",
     comes_close: false,
+    live: Live::AsPlanned,
     kind: Kind::Order(order_shortest),
 };
 
@@ -164,6 +195,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "common practice",
         summary: "the first copy listed",
         comes_close: false,
+        live: Live::Blind,
         kind: Kind::Select(|batch, _, _| (select::first::select(batch), None)),
     },
     Policy {
@@ -173,6 +205,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "common practice, paper 003's HDFS",
         summary: "the copy on the client's host, else in its rack (hosts are in the files of servers and clients), else by hash",
         comes_close: false,
+        live: Live::Blind,
         kind: Kind::Select(|batch, cluster, ask| (select::nearest::select(batch, cluster, ask.ties), None)),
     },
     Policy {
@@ -182,6 +215,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "RIORS of paper 001 §3.5",
         summary: "a copy drawn uniformly for each request",
         comes_close: false,
+        live: Live::Blind,
         kind: Kind::Select(|batch, _, ask| (select::random::select(batch, &mut ask.draw()), None)),
     },
     Policy {
@@ -191,6 +225,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Chen and Majumdar, paper 001 §3.3",
         summary: "servers take requests in turn, those that could serve the fewest first",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Select(|batch, _, _| (select::lddf::lddf(batch), None)),
     },
     Policy {
@@ -200,6 +235,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Chen and Majumdar, paper 001 §3.4",
         summary: "servers take requests in turn, those that could serve the most first",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Select(|batch, _, _| (select::lddf::hddf(batch), None)),
     },
     Policy {
@@ -209,6 +245,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 001 §3.1",
         summary: "an equal share for every server, its oldest requests",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Select(|batch, _, _| (equi::select(batch, equi::Pick::Oldest, equi::Rounding::Up), None)),
     },
     Policy {
@@ -218,6 +255,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 001 §3.1, our choice of requests",
         summary: "an equal share for every server, the requests that the fewest others could take",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Select(|batch, _, _| {
             (equi::select(batch, equi::Pick::FewestReplicas, equi::Rounding::Up), None)
         }),
@@ -229,6 +267,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 001 §3.2",
         summary: "every server is filled up to the average, what it has to do already included",
         comes_close: false,
+        live: Live::TakesBackOverload,
         kind: Kind::Select(|batch, cluster, _| (select::aequi::fill(batch, cluster), None)),
     },
     Policy {
@@ -238,6 +277,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 003 §4.5",
         summary: "nearest while servers are about equally busy (--imbalance), else levelled by counts and a flow",
         comes_close: true,
+        live: Live::AsPlanned,
         kind: Kind::Select(|batch, cluster, ask| {
             (opass_tenant::select(batch, cluster, ask.ties, ask.imbalance), None)
         }),
@@ -249,6 +289,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "common practice",
         summary: "the copy that would be done first, as requests arrive; simulate decides when a server is free if all are there at once",
         comes_close: true,
+        live: Live::Picks(Pick::LeastLoaded),
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::LeastLoaded, ask.seed), None)
         }),
@@ -260,6 +301,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Mitzenmacher 2001, tower",
         summary: "the lighter of two copies drawn by lot; decides when least-loaded does",
         comes_close: false,
+        live: Live::Picks(Pick::TwoChoices),
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::TwoChoices, ask.seed), None)
         }),
@@ -271,6 +313,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Finagle, tower",
         summary: "the copy that would be done first at its slowest pace of late; decides when least-loaded does",
         comes_close: false,
+        live: Live::Picks(Pick::PeakEwma),
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::PeakEwma, ask.seed), None)
         }),
@@ -282,6 +325,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Dean and Barroso 2013",
         summary: "p2c, with a second copy of what is late when it is carried out; decides when least-loaded does",
         comes_close: false,
+        live: Live::Hedges,
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::TwoChoices, ask.seed), None)
         }),
@@ -293,7 +337,8 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 000 §3",
         summary: "clients bid at the lightest server they know, servers grant the client with most to do",
         comes_close: false,
-        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::hdlwf(ask.ties, ask.seed))),
+        live: Live::Bids(hdlwf),
+        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, hdlwf(ask))),
     },
     Policy {
         name: "hdlwf-rebid",
@@ -302,9 +347,8 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 000 §6, future work",
         summary: "hdlwf, where who is rejected bids again in the same round, --passes times",
         comes_close: false,
-        kind: Kind::Plan(|batch, cluster, ask| {
-            bidding(batch, cluster, Rules::rebid(ask.passes, ask.ties, ask.seed))
-        }),
+        live: Live::Bids(hdlwf_rebid),
+        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, hdlwf_rebid(ask))),
     },
     Policy {
         name: "hdlwf-multi",
@@ -313,9 +357,8 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 000 §6, future work",
         summary: "hdlwf, where clients bid at several servers at once, --bids of them",
         comes_close: false,
-        kind: Kind::Plan(|batch, cluster, ask| {
-            bidding(batch, cluster, Rules::several_bids(ask.bids, ask.ties, ask.seed))
-        }),
+        live: Live::Bids(hdlwf_multi),
+        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, hdlwf_multi(ask))),
     },
     Policy {
         name: "random-bid",
@@ -324,7 +367,8 @@ pub static POLICIES: [Policy; 45] = [
         source: "Random of paper 000 §4",
         summary: "clients bid for requests and servers grant bids drawn by lot",
         comes_close: false,
-        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::random_bid(ask.seed))),
+        live: Live::Bids(random_bid),
+        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, random_bid(ask))),
     },
     Policy {
         name: "hdf-dist",
@@ -333,7 +377,8 @@ pub static POLICIES: [Policy; 45] = [
         source: "Durand et al., paper 000 §5.2",
         summary: "clients bid by lot, servers grant the client with most to do",
         comes_close: false,
-        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::hdf_dist(ask.seed))),
+        live: Live::Bids(hdf_dist),
+        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, hdf_dist(ask))),
     },
     Policy {
         name: "mpasses",
@@ -342,7 +387,8 @@ pub static POLICIES: [Policy; 45] = [
         source: "Durand et al., paper 000 §5.2",
         summary: "hdf-dist, where who is rejected bids again in the same round, --passes times",
         comes_close: false,
-        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, Rules::mpasses(ask.passes, ask.seed))),
+        live: Live::Bids(mpasses),
+        kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, mpasses(ask))),
     },
     Policy {
         name: "lddf-slots",
@@ -351,6 +397,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Chen and Majumdar, paper 000 §5.1",
         summary: "slot by slot, servers take a request of a free client, those that could serve the fewest first",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Plan(|batch, cluster, _| {
             by_grants(batch, cluster, &order::lddf_slots::lddf(batch, cluster), None)
         }),
@@ -362,6 +409,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Chen and Majumdar, paper 000 §5.1",
         summary: "slot by slot, servers take a request of a free client, those that could serve the most first",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Plan(|batch, cluster, _| {
             by_grants(batch, cluster, &order::lddf_slots::hddf(batch, cluster), None)
         }),
@@ -374,6 +422,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Jain et al., paper 000 §5.1",
         summary: "slot by slot, transfers of the busiest client or server first",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Order(|batch, cluster, choice, _| {
             Ordered::by_rounds(batch, cluster, &order::hdf::hdf(batch, cluster, choice), None)
         }),
@@ -385,6 +434,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Jain et al., paper 000 §5.1",
         summary: "slot by slot, transfers of the busiest client and server together first",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Order(|batch, cluster, choice, _| {
             Ordered::by_rounds(batch, cluster, &order::hdf::hcdf(batch, cluster, choice), None)
         }),
@@ -396,6 +446,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Panconesi and Srinivasan, paper 000 §5.2",
         summary: "clients draw slots for their transfers, servers keep one for each slot, the rest draws again",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Order(|batch, cluster, choice, ask| {
             let grants = order::ps::order(batch, cluster, choice, &mut ask.draw());
             Ordered::by_rounds(batch, cluster, &grants, None)
@@ -408,6 +459,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 002 §VI.A",
         summary: "as requests arrive",
         comes_close: false,
+        live: Live::InTurn,
         kind: Kind::Queue(Discipline {
             has_threshold: false,
             order: |collective, _| nio::order(collective),
@@ -421,6 +473,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "server-io of Song et al., paper 002 §IV",
         summary: "one application after the other, the same on every server",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Queue(Discipline {
             has_threshold: false,
             order: |collective, _| sio::order(collective),
@@ -434,6 +487,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 002 §III.C, as its text has it",
         summary: "slowest shuffle first, neighbours exchanged where one can wait; may be worse than sio",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Queue(Discipline {
             has_threshold: true,
             order: |collective, options| hio::order(collective, options.threshold, Tuning::TextBubble),
@@ -447,6 +501,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 002 §III.C, as its Algorithm 1 has it",
         summary: "the same with the exchanges as printed; for comparison",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Queue(Discipline {
             has_threshold: true,
             order: |collective, options| hio::order(collective, options.threshold, Tuning::ListingLiteral),
@@ -460,6 +515,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "after paper 002 §III.C",
         summary: "the same, exchanging only with one that can wait less",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Queue(Discipline {
             has_threshold: true,
             order: |collective, options| hio::order(collective, options.threshold, Tuning::Guarded),
@@ -473,6 +529,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "after paper 002",
         summary: "earliest due date; no application is ever later than under sio",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Queue(Discipline {
             has_threshold: false,
             order: |collective, options| edd::order(collective, options.model),
@@ -486,6 +543,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "after paper 002",
         summary: "earliest due date, each server from its own requests; without a barrier no application ends later than under sio with one",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Queue(Discipline {
             has_threshold: false,
             order: |collective, _| edd::local_order(collective),
@@ -499,6 +557,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "round robin, paper 004 §3.4",
         summary: "every object on its default server: its number modulo the servers",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Place(|_, _| Box::new(Rr)),
     },
     Policy {
@@ -508,6 +567,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 004 §3.4.1",
         summary: "the longest write to the least loaded server, the next to the next, in turn",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Place(|_, n_servers| Box::new(Mlml::new(n_servers))),
     },
     Policy {
@@ -517,6 +577,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 004 §3.4.2",
         summary: "the lighter of two servers drawn from the less loaded half",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Place(|_, n_servers| Box::new(Trh::new(n_servers))),
     },
     Policy {
@@ -526,6 +587,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 004 §3.4.3",
         summary: "the same, from the less loaded the longer the write is, in 2^--levels sections",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Place(|options, n_servers| Box::new(Nltr::new(options.levels, n_servers))),
     },
     Policy {
@@ -535,6 +597,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 004 §2.2",
         summary: "the default server and one drawn are asked for their loads, the lighter is taken",
         comes_close: false,
+        live: Live::Asks,
         kind: Kind::Place(|options, n_servers| Box::new(TwoChoice::new(options.probing, n_servers))),
     },
     Policy {
@@ -544,6 +607,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 003 §4.6",
         summary: "of three servers drawn the one with few connections that was not used for long",
         comes_close: false,
+        live: Live::Listens,
         kind: Kind::Place(|_, _| Box::<HmLru>::default()),
     },
     Policy {
@@ -553,6 +617,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "HDFS, paper 003 §4.6",
         summary: "different servers drawn for each write",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Place(|_, _| Box::<HdfsRandom>::default()),
     },
     Policy {
@@ -562,6 +627,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "ParaView, paper 003 §2",
         summary: "tasks in blocks, process by process, wherever their data are",
         comes_close: false,
+        live: Live::Blind,
         kind: Kind::Assign(|work| Ok(assign::rank::assign(work))),
     },
     Policy {
@@ -571,6 +637,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 003 §4.2",
         summary: "tasks of one input: as much as possible on the process's own host, by maximum flow",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Assign(assign::opass_single::assign),
     },
     Policy {
@@ -580,6 +647,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 003 §4.3",
         summary: "processes propose to the tasks of which they hold most; good, not always the best",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Assign(|work| Ok(assign::opass_multi::assign(work))),
     },
     Policy {
@@ -589,6 +657,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "after paper 003 §4.3",
         summary: "the most local bytes that any assignment with even counts has; slow with many tasks",
         comes_close: false,
+        live: Live::AsPlanned,
         kind: Kind::Assign(|work| Ok(assign::opass_exact::assign(work))),
     },
     Policy {
@@ -598,9 +667,34 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 003 §4.4",
         summary: "who is idle takes its next task, or one from the longest list; as if all were equally fast",
         comes_close: false,
+        live: Live::Steals,
         kind: Kind::Assign(|work| Ok(assign::opass_dynamic::assign(work))),
     },
 ];
+
+fn hdlwf(ask: &Ask) -> Rules {
+    Rules::hdlwf(ask.ties, ask.seed)
+}
+
+fn hdlwf_rebid(ask: &Ask) -> Rules {
+    Rules::rebid(ask.passes, ask.ties, ask.seed)
+}
+
+fn hdlwf_multi(ask: &Ask) -> Rules {
+    Rules::several_bids(ask.bids, ask.ties, ask.seed)
+}
+
+fn random_bid(ask: &Ask) -> Rules {
+    Rules::random_bid(ask.seed)
+}
+
+fn hdf_dist(ask: &Ask) -> Rules {
+    Rules::hdf_dist(ask.seed)
+}
+
+fn mpasses(ask: &Ask) -> Rules {
+    Rules::mpasses(ask.passes, ask.seed)
+}
 
 fn bidding(batch: &Batch, cluster: &Cluster, rules: Rules) -> (Choice, Ordered) {
     let bid::rounds::Bidding { grants, n_messages } = bid::rounds::run(batch, cluster, rules);
@@ -616,6 +710,24 @@ impl Policy {
     /// Whether it plans a batch: chooses, orders, or both.
     pub fn plans(&self) -> bool {
         matches!(self.kind, Kind::Select(_) | Kind::Order(_) | Kind::Plan(_))
+    }
+
+    /// The rules by which it bids, if it does.
+    pub fn rules(&self, ask: &Ask) -> Option<Rules> {
+        match self.live {
+            Live::Bids(rules) => Some(rules(ask)),
+            _ => None,
+        }
+    }
+
+    /// Whether it has the name of another.
+    pub fn is(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+
+    /// Whether it is asked for by that name.
+    pub fn is_called(&self, name: &str) -> bool {
+        self.name == name || self.alias == Some(name)
     }
 }
 
@@ -645,5 +757,5 @@ pub fn assignments() -> impl Iterator<Item = (&'static Policy, AssignFn)> {
 
 /// The policy of that name.
 pub fn find(name: &str) -> Option<&'static Policy> {
-    POLICIES.iter().find(|policy| policy.name == name || policy.alias == Some(name))
+    POLICIES.iter().find(|policy| policy.is_called(name))
 }

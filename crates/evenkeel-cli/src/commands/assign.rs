@@ -84,7 +84,7 @@ pub(super) fn run(args: &AssignArgs) -> Result<Outcome> {
 }
 
 fn named(name: &str) -> Result<(&'static Policy, AssignFn)> {
-    let found = assignments().find(|(policy, _)| policy.name == name);
+    let found = assignments().find(|(policy, _)| policy.is_called(name));
     found.with_context(|| unknown(name, "policy", assignments().map(|(policy, _)| policy)))
 }
 

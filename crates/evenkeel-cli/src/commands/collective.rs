@@ -85,7 +85,7 @@ pub(super) fn run(args: &CollectiveArgs) -> Result<Outcome> {
 
 /// The policy, and what it has to know.
 fn asked_for(args: &CollectiveArgs) -> Result<(&'static Policy, &'static Discipline, Options)> {
-    let found = queues().find(|(policy, _)| policy.name == args.policy);
+    let found = queues().find(|(policy, _)| policy.is_called(&args.policy));
     let (policy, discipline) =
         found.with_context(|| unknown(&args.policy, "policy", queues().map(|(policy, _)| policy)))?;
     let model = match args.model {

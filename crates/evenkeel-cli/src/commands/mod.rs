@@ -60,7 +60,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Simulate(args) => simulate::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Completions { shell } => shell::completions(shell),
-        Command::Man { command } => shell::man(command.as_deref()),
+        Command::Man { command } => shell::man(&command),
     }
 }
 

@@ -102,7 +102,7 @@ pub(super) fn run(args: &PlaceArgs) -> Result<Outcome> {
 /// The policy of that name.
 fn asked_for(name: &str) -> Result<(&'static Policy, PlaceFn)> {
     placing()
-        .find(|(policy, _)| policy.name == name)
+        .find(|(policy, _)| policy.is_called(name))
         .with_context(|| unknown(name, "policy", placing().map(|p| p.0)))
 }
 

@@ -16,18 +16,14 @@ pub(super) fn completions(shell: Shell) -> Result<Outcome> {
     to_stdout(&script)
 }
 
-pub(super) fn man(command: Option<&str>) -> Result<Outcome> {
+pub(super) fn man(names: &[String]) -> Result<Outcome> {
     let mut cli = Cli::command();
     cli.build();
-    let command = match command {
-        None => cli,
-        Some(name) => {
-            let found = cli.find_subcommand(name);
-            let found =
-                found.with_context(|| format!("there is no command `{name}`; see evenkeel --help"))?;
-            found.clone().display_name(format!("evenkeel-{name}"))
-        }
-    };
+    let found = names.iter().try_fold(&cli, |command, name| command.find_subcommand(name));
+    let found =
+        found.with_context(|| format!("there is no command `{}`; see evenkeel --help", names.join(" ")))?;
+    let title = std::iter::once("evenkeel").chain(names.iter().map(String::as_str));
+    let command = found.clone().display_name(title.collect::<Vec<_>>().join("-"));
     let mut page = Vec::new();
     clap_mangen::Man::new(command).render(&mut page)?;
     to_stdout(&page)

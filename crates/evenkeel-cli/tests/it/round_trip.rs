@@ -119,5 +119,7 @@ fn completions_and_manual() {
     }
     assert!(stdout(&evenkeel(&["man"], folder.path())).contains(".TH evenkeel"));
     assert!(stdout(&evenkeel(&["man", "plan"], folder.path())).contains("evenkeel\\-plan"));
+    assert!(stdout(&evenkeel(&["man", "import", "csv"], folder.path())).contains("evenkeel\\-import\\-csv"));
     assert_eq!(evenkeel(&["man", "dance"], folder.path()).status.code(), Some(2));
+    assert_eq!(evenkeel(&["man", "plan", "csv"], folder.path()).status.code(), Some(2));
 }

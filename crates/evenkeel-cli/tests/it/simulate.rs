@@ -238,6 +238,7 @@ fn names_from_outside() {
 #[test]
 fn wrong_scenarios_are_refused() {
     for wrong in [
+        ("", "a.toml", "the file is empty"),
         ("sede = 1", "a.toml:1", "there is no key `sede`; did you mean `seed`?"),
         ("repetitions = 0", "a.toml:1", "from 1 to"),
         ("policies = [\n  'random',\n  'optimall',\n]", "a.toml:3", "did you mean `optimal`?"),

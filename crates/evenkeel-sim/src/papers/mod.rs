@@ -222,7 +222,7 @@ impl<'a> Lab<'a> {
     /// # Panics
     /// If there is none of that name; experiments name those there are.
     pub fn policy(&self, name: &str) -> &Policy {
-        let replaced = self.replaced.iter().find(|policy| policy.name == name).copied();
+        let replaced = self.replaced.iter().find(|policy| policy.is_called(name)).copied();
         replaced.or_else(|| policy::find(name)).unwrap_or_else(|| panic!("there is no policy `{name}`"))
     }
 

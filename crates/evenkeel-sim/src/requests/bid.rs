@@ -16,7 +16,6 @@ use evenkeel::bid::server::{self, Server};
 use evenkeel::bid::{Rules, ToClient, ToServer, rounds};
 use evenkeel::model::{ClientId, Grant, Part, ServerId};
 use evenkeel::order::rounds::Rounds;
-use evenkeel::policy::{Ask, Policy};
 use evenkeel::run::{BadPlan, Event, Executor, Settings};
 
 use super::execute::Driver;
@@ -27,20 +26,6 @@ use crate::outcome::Outcome;
 
 /// The tag of the timer for the end of the bidding; nothing else of the driver's is under way then but arrivals.
 const OVER: u64 = 0;
-
-/// The rules by which a policy bids, if it does.
-pub fn rules(policy: &Policy, ask: &Ask) -> Option<Rules> {
-    let Ask { ties, seed, passes, bids, .. } = *ask;
-    Some(match policy.name {
-        "hdlwf" => Rules::hdlwf(ties, seed),
-        "hdlwf-rebid" => Rules::rebid(passes, ties, seed),
-        "hdlwf-multi" => Rules::several_bids(bids, ties, seed),
-        "random-bid" => Rules::random_bid(seed),
-        "hdf-dist" => Rules::hdf_dist(seed),
-        "mpasses" => Rules::mpasses(passes, seed),
-        _ => return None,
-    })
-}
 
 /// All bid once the last request has arrived; then the executor carries out what was granted, in the order of the rounds.
 /// A server that is down bids nevertheless; the executor finds out.

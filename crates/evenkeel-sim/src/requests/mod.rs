@@ -26,7 +26,7 @@ use crate::fabric::{Fabric, Job, JobId};
 use crate::hardware::{Client, Hardware, Server};
 use crate::outcome::Outcome;
 
-pub use bid::{bid, rules};
+pub use bid::bid;
 pub(crate) use centre::{Central, SENT_ALL};
 pub use centre::{HandOver, centre};
 pub use conduct::Conduct;

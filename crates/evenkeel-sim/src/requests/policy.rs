@@ -4,12 +4,12 @@ use evenkeel::bid::Rules;
 use evenkeel::draw::Ties;
 use evenkeel::model::{Choice, Schedule};
 use evenkeel::order::colour;
-use evenkeel::policy::{Ask, Kind, OrderFn, PlanFn, Policy, SelectFn};
+use evenkeel::policy::{Ask, Kind, Live, OrderFn, PlanFn, Policy, SelectFn};
 use evenkeel::run::{BadPlan, Pick};
 use evenkeel::select::replanned::TakeBack;
 use evenkeel::select::{Goal, optimal};
 
-use super::{Conduct, Requests, View, bid, centre, execute, push, rules};
+use super::{Conduct, Requests, View, bid, centre, execute, push};
 use crate::fabric::Fabric;
 use crate::outcome::Outcome;
 
@@ -46,22 +46,20 @@ pub enum Planner {
 impl Way {
     /// The way of a policy, where requests arrive over time or are all there from the start; none if it has none.
     pub fn of(policy: &Policy, is_over_time: bool, ask: &Ask) -> Option<Self> {
-        Some(match (policy.name, policy.kind) {
-            ("least-loaded", _) => Self::Online(Pick::LeastLoaded),
-            ("p2c", _) => Self::Online(Pick::TwoChoices),
-            ("peak-ewma", _) => Self::Online(Pick::PeakEwma),
-            ("hedged", _) => Self::Hedged,
-            // These do not look at what servers have to do, so it does not matter when they choose.
-            ("first" | "random" | "nearest", Kind::Select(select)) => Self::Pushed(select),
-            ("aequi", Kind::Select(select)) if is_over_time => Self::Central(TakeBack::Overload, select),
-            ("optimal", Kind::Select(select)) if is_over_time => Self::Learning(select),
+        Some(match (policy.live, policy.kind) {
+            (Live::Picks(pick), _) => Self::Online(pick),
+            (Live::Hedges, _) => Self::Hedged,
+            (Live::Blind, Kind::Select(select)) => Self::Pushed(select),
+            (Live::TakesBackOverload, Kind::Select(select)) if is_over_time => {
+                Self::Central(TakeBack::Overload, select)
+            }
+            (Live::Mended, Kind::Select(select)) if is_over_time => Self::Learning(select),
             (_, Kind::Select(select)) if is_over_time => Self::Central(TakeBack::Everything, select),
-            ("optimal", Kind::Select(select)) => Self::Planned(Planner::Select(select)),
+            (Live::Mended, Kind::Select(select)) => Self::Planned(Planner::Select(select)),
             (_, Kind::Select(select)) => Self::Pushed(select),
             (_, Kind::Order(order)) if !is_over_time => Self::Planned(Planner::Order(order)),
-            (_, Kind::Plan(plan)) if !is_over_time => {
-                rules(policy, ask).map_or(Self::Planned(Planner::Plan(plan)), Self::Bid)
-            }
+            (Live::Bids(rules), _) if !is_over_time => Self::Bid(rules(ask)),
+            (_, Kind::Plan(plan)) if !is_over_time => Self::Planned(Planner::Plan(plan)),
             _ => return None,
         })
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::{self, ClientId, MAX_SLOTS, ServerId};
-use evenkeel::policy::{self, Kind};
+use evenkeel::policy::{self, Kind, Live};
 use evenkeel::queue::{Discipline, Options, Queue};
 use serde::Deserialize;
 
@@ -205,9 +205,9 @@ impl Cluster {
     /// In which order servers serve what waits there; none if as it arrives.
     fn discipline(&self) -> Result<Option<&'static Discipline>, String> {
         let name = self.servers.queue.as_str();
-        match policy::find(name).map(|policy| &policy.kind) {
-            Some(Kind::Queue(_)) if name == "nio" => Ok(None),
-            Some(Kind::Queue(discipline)) => Ok(Some(discipline)),
+        match policy::find(name).map(|policy| (&policy.kind, policy.live)) {
+            Some((Kind::Queue(_), Live::InTurn)) => Ok(None),
+            Some((Kind::Queue(discipline), _)) => Ok(Some(discipline)),
             _ => {
                 let known: Vec<&str> = policy::queues().map(|(policy, _)| policy.name).collect();
                 Err(not_known("queue", name, &known))

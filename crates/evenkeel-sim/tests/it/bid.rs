@@ -6,7 +6,7 @@ use evenkeel::workload::{Law, Sizes};
 use evenkeel_sim::fabric::Fabric;
 use evenkeel_sim::hardware::Hardware;
 use evenkeel_sim::outcome::Outcome;
-use evenkeel_sim::requests::{Requests, View, bid, execute, rules};
+use evenkeel_sim::requests::{Requests, View, bid, execute};
 
 use crate::queueing::{hardware, workload};
 
@@ -24,7 +24,7 @@ fn settings(view: &View) -> Settings {
 fn run(requests: &Requests, hardware: &Hardware, name: &str) -> Outcome {
     let view = View::new(requests, hardware).expect("a good cluster");
     let policy = evenkeel::policy::find(name).expect("known");
-    let rules = rules(policy, &Ask::default()).expect("it bids");
+    let rules = policy.rules(&Ask::default()).expect("it bids");
     bid(requests, Fabric::new(hardware, None), &view, rules, settings(&view)).expect("a good plan")
 }
 
@@ -33,7 +33,7 @@ fn run(requests: &Requests, hardware: &Hardware, name: &str) -> Outcome {
 fn without_costs_it_is_the_plan() {
     for policy in &POLICIES {
         if policy.room != "bid" {
-            assert!(rules(policy, &Ask::default()).is_none(), "{}", policy.name);
+            assert!(policy.rules(&Ask::default()).is_none(), "{}", policy.name);
             continue;
         }
         let Kind::Plan(plan) = policy.kind else { panic!("{} does not plan", policy.name) };

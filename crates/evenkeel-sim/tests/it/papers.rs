@@ -7,7 +7,7 @@ use evenkeel::bid::{Rules, rounds};
 use evenkeel::draw::Ties;
 use evenkeel::model::{Batch, Choice, Cluster};
 use evenkeel::order::rounds::Rounds;
-use evenkeel::policy::{self, Ask, Kind, Ordered, Policy};
+use evenkeel::policy::{self, Ask, Kind, Live, Ordered, Policy};
 use evenkeel::queue::{Discipline, Queue, Tagged, sio};
 use evenkeel_sim::papers::{Lab, PAPERS, Paper, Section, Verdict, paper_000, paper_002};
 
@@ -177,6 +177,17 @@ fn bidding_again_that_does_not() {
     assert_eq!(verdicts(&broken)["000-9b"], Verdict::Fails);
     let broken = again(&disguised("mpasses", kind("hdf-dist")));
     assert_ne!(verdicts(&broken)["000-9a"], Verdict::Holds);
+}
+
+/// If all bid at the same server, there are so many rounds that it does not pay to bid.
+#[test]
+fn bids_that_do_not_pay() {
+    let hdlwf = policy::find("hdlwf").expect("known");
+    let live = Live::Bids(|ask| Rules::hdlwf(Ties::LowestId, ask.seed));
+    let cost = paper_000::PAPER.experiments[3].run;
+    let broken = vec![cost(&quick().with(&Policy { live, ..*hdlwf }))];
+    let changed = changed(&broken, &[QUICK_000[3].clone()]);
+    assert_eq!(changed, ["000-10a", "000-10b"].into());
 }
 
 /// Who can wait longest is first.

@@ -1,11 +1,12 @@
 //! The least possible maximum load: greedy, then Newton steps on the level with flow in between.
 //!
-//! The level starts at a proven lower bound: what all servers need for everything, or if the greedy start is far from that,
-//! what those that are done last need for what no other can do; of all such sets, the one that needs longest. While some server has more than it can do by then, load is moved to servers
-//! that have less; when that is no longer possible, the overloaded servers and all they reach form a closed set A, whose
-//! load is forced, so the time that A needs for it is the next, higher, proven level. At the end no server is done after
-//! the level, and the last closed set proves that no plan has a lower one. With equal servers the time that A needs is
-//! ⌈load(A)/|A|⌉; in general it is the first at which what its servers can do adds up ([`Paces::level_for`]).
+//! The level starts at a proven lower bound: what all servers need for everything, or if the greedy start is far from
+//! that, what those that are done last need for what no other can do; of all such sets, the one that needs longest. While
+//! some server has more than it can do by then, load is moved to servers that have less; when that is no longer possible,
+//! the overloaded servers and all they reach form a closed set A, whose load is forced, so the time that A needs for it is
+//! the next, higher, proven level. At the end no server is done after the level, and the last closed set proves that no
+//! plan has a lower one. With equal servers the time that A needs is ⌈load(A)/|A|⌉; in general it is the first at which
+//! what its servers can do adds up ([`Paces::level_for`]).
 
 use super::balance::{Balance, Divided, Shares, Whole, items_at};
 use super::greedy::{ByLoad, ByTime, roughly_level};

@@ -281,8 +281,45 @@ fn no_file_names_a_place_on_one_machine() {
     }
 }
 
+/// Where code compares something with the name of a policy.
+fn compared_names(source: &str) -> Vec<&'static str> {
+    let code = without_comments(source);
+    let names = evenkeel::policy::POLICIES.iter().map(|policy| policy.name);
+    let is_compared = |name: &&str| {
+        let quoted = format!("\"{name}\"");
+        code.match_indices(&quoted).any(|(at, _)| {
+            let (before, after) = (code[..at].trim_end(), code[at + quoted.len()..].trim_start());
+            let signs = ["==", "!="];
+            signs.iter().any(|sign| before.ends_with(sign) || after.starts_with(sign))
+                || after.starts_with("=>")
+        })
+    };
+    let fields = ["policy.name ==", "policy.name !=", "match policy.name", "match (policy.name"];
+    names.filter(is_compared).chain(fields.into_iter().filter(|field| code.contains(field))).collect()
+}
+
+/// What a driver has to know of a policy is in the table of policies, so that one can be put in under any name.
+#[test]
+fn no_code_compares_the_name_of_a_policy() {
+    let root = core().ancestors().nth(2).expect("the workspace");
+    let crates = CRATES.iter().map(|(name, _)| root.join("crates").join(name).join("src"));
+    for path in crates.chain([root.join("bench/src")]).flat_map(|folder| sources(&folder)) {
+        let is_registry = path.ends_with("evenkeel/src/policy.rs");
+        let compared = compared_names(&read(&path));
+        assert!(is_registry || compared.is_empty(), "{} compares {compared:?}", path.display());
+    }
+}
+
 mod the_scan_itself {
     use super::*;
+
+    #[test]
+    fn finds_names_that_are_compared() {
+        let compared = ["if name == \"hdlwf\" {}", "match x { \"hdlwf\" => 1 }", "\"hdlwf\" != name"];
+        assert!(compared.iter().all(|code| compared_names(code) == ["hdlwf"]));
+        assert_eq!(compared_names("match policy.name {}"), ["match policy.name"]);
+        assert!(compared_names("find(\"hdlwf\") // == \"hdlwf\"").is_empty());
+    }
 
     #[test]
     fn multiplies_paths_out() {

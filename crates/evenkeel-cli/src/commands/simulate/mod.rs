@@ -105,6 +105,9 @@ impl Written {
             Given::Tasks => task_sets(args)?,
             Given::Scenario => {
                 text = text_of(&mut source)?;
+                if text.trim().is_empty() && args.set.is_empty() {
+                    bail!("{}: the file is empty; give a scenario, a batch or tasks", source.name);
+                }
                 folder = args.scenario.parent().map_or_else(PathBuf::new, Path::to_owned);
                 Vec::new()
             }
@@ -366,7 +369,7 @@ fn carry_out(
             let start = Instant::now();
             done.push((job, study.run(job).map_err(told)?));
             bar.inc(1);
-            let n_alike = jobs.iter().filter(|other| other.policy.name == job.policy.name).count() - 1;
+            let n_alike = jobs.iter().filter(|other| other.policy.is(job.policy)).count() - 1;
             expected += start.elapsed().mul_f64(n_alike as f64 / n_threads as f64);
             if expected > ask_after && !bar.suspend(|| is_wanted(expected, jobs.len()))? {
                 bar.finish_and_clear();

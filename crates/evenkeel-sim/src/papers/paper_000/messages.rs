@@ -1,7 +1,7 @@
 //! What bidding costs in time: every bid and every answer is a message.
 
 use evenkeel::model::Batch;
-use evenkeel::policy::Kind;
+use evenkeel::policy::{Kind, Live};
 use evenkeel::run::Settings;
 
 use super::{CHOSEN, N_RUNS, Setting};
@@ -10,7 +10,7 @@ use crate::hardware::{Client, Hardware, Server};
 use crate::outcome::{Estimate, Outcome};
 use crate::papers::judging::{Finding, Statement, estimate, percent, shown};
 use crate::papers::{Figure, Lab, Line, Section, Verdict};
-use crate::requests::{Requests, View, bid, push, rules};
+use crate::requests::{Requests, View, bid, push};
 
 /// How long a message takes, in microseconds.
 const MESSAGES_US: [u64; 5] = [0, 10, 50, 200, 1000];
@@ -63,7 +63,7 @@ fn run(
     let view = View::new(&requests, hardware).ok()?;
     let (policy, ask) = (lab.policy(name), CHOSEN.ask(seed));
     let fabric = Fabric::new(hardware, None);
-    let outcome = match (rules(policy, &ask), policy.kind) {
+    let outcome = match (policy.rules(&ask), policy.kind) {
         (Some(rules), _) => {
             let settings = Settings { block_ns: view.block_ns, ..Settings::default() };
             bid(&requests, fabric, &view, rules, settings).ok()?
@@ -148,7 +148,10 @@ pub(super) fn cost(lab: &Lab) -> Section {
         }),
     ];
     let line = |(i, name): (usize, &str)| Line {
-        name: if name == "random" { "no bidding, copies by lot".to_owned() } else { name.to_owned() },
+        name: match lab.policy(name).live {
+            Live::Blind => "no bidding, copies by lot".to_owned(),
+            _ => name.to_owned(),
+        },
         points: MESSAGES_US.iter().zip(&data[0].1.1).map(|(&us, t)| (us as f64, t.over_best[i])).collect(),
     };
     let figure = Figure {
