@@ -124,7 +124,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
 fn names(asked: &[String]) -> Result<Vec<&'static str>> {
     let asked: Vec<&str> = asked.iter().map(|name| name.trim()).collect();
     if asked.is_empty() {
-        let all = policy::POLICIES.iter().filter(|p| p.plans() && p.name != "colour");
+        let all = policy::POLICIES.iter().filter(|p| p.plans() && !p.is(&policy::SHORTEST));
         return Ok(all.map(|p| p.name).collect());
     }
     let mut names: Vec<&'static str> = Vec::new();

@@ -20,6 +20,9 @@ use crate::input::Source;
 use crate::output::{targets, tell};
 use crate::text::{bar, count, counted, mean, table};
 
+/// What any placement is shown beside.
+const BASELINE: &str = "rr";
+
 /// Writes of a window, unless asked for otherwise: those of paper 004.
 const WINDOW: u64 = 200;
 const MOST_SERVERS_SHOWN: usize = 24;
@@ -92,7 +95,7 @@ pub(super) fn run(args: &PlaceArgs) -> Result<Outcome> {
     let text = if args.json {
         serde_json::to_string(&object)? + "\n"
     } else {
-        let (_, rr) = asked_for("rr")?;
+        let (_, rr) = asked_for(BASELINE)?;
         for_people(&object, &nodes.names, &found, &placed(rr, args, &nodes, &input)?)
     };
     tell(&text, &[args.out.as_deref(), args.html.as_deref()])?;
@@ -204,7 +207,7 @@ fn for_people(object: &Object<'_>, names: &NameTable, found: &Placed, rr: &Place
     let mut rows =
         vec![["loads in bytes", "largest", "smallest", "mean", "std. deviation"].map(str::to_owned).to_vec()];
     let mut columns = vec![(object.policy, found.spread)];
-    columns.extend((object.policy != "rr").then_some(("rr", rr.spread)));
+    columns.extend((object.policy != BASELINE).then_some((BASELINE, rr.spread)));
     for (name, spread) in columns {
         let [max, min] = [spread.max, spread.min].map(|load| count(load as u64));
         rows.push(vec![name.to_owned(), max, min, mean(spread.mean.to_f64()), mean(spread.stddev)]);

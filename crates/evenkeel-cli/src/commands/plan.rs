@@ -7,7 +7,7 @@ use evenkeel::check::Subject;
 use evenkeel::draw::Ties;
 use evenkeel::model::{self, Cluster, Ratio, Transfer};
 use evenkeel::plan::Plan;
-use evenkeel::policy::Ask;
+use evenkeel::policy::{Ask, SHORTEST};
 use evenkeel_formats::{self as formats, Bottleneck, Figure, Input, Seconds, Summary};
 
 use super::explain::advice::slots_hint;
@@ -126,7 +126,7 @@ fn for_people(summary: &Summary, cluster: &Cluster, units: &Units, hint: Option<
         ("policy", summary.policy.clone()),
     ];
     // An order of one's own, or the usual one, need not be told.
-    let order = summary.order.clone().filter(|order| *order != summary.policy && order != "colour");
+    let order = summary.order.clone().filter(|order| *order != summary.policy && !SHORTEST.is_called(order));
     rows.extend(order.map(|order| ("order", order)));
     rows.push((what, value));
     if subject == Subject::Length {
