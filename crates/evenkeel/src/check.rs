@@ -126,7 +126,7 @@ pub fn plan(batch: &Batch, cluster: &Cluster, rows: &[Transfer], ordered: bool) 
         if !named {
             return Err(Fault::NotServed { request });
         }
-        let forgiven = if exact { 0 } else { TOLERANCE };
+        let forgiven = if exact || wanted == 0 { 0 } else { TOLERANCE };
         if served.abs_diff(u128::from(wanted) * NANOS) > forgiven {
             let served = Ratio::new(served, NANOS as u64);
             return Err(Fault::WrongAmount { request, wanted, served });
@@ -251,9 +251,7 @@ fn no_block_twice(
     runs.sort_unstable_by_key(|&(request, start, _, row)| (request, rows[row].server, start));
     for of_part in runs.chunk_by(|a, b| (a.0, rows[a.3].server) == (b.0, rows[b.3].server)) {
         let nanos: u128 = of_part.iter().map(|run| rows[run.3].blocks.nanos()).sum();
-        // What rounding explains is in no block of its own.
-        let is_rounding = nanos <= NANOS / 1_000_000;
-        let blocks = if is_rounding { u64::MAX } else { ((nanos + NANOS / 2) / NANOS) as u64 };
+        let blocks = ((nanos + NANOS / 2) / NANOS) as u64;
         at_most(of_part.to_vec(), |_| blocks, forgiven).map_err(
             |(request, Overlap { time, rows: at })| {
                 let server = batch.servers().name(rows[of_part[0].3].server.0).to_owned();
@@ -276,8 +274,9 @@ struct Overlap {
     rows: [usize; 2],
 }
 
-/// Nobody has more transfers at once than slots. A little overlap is forgiven each time, but in sum no more than
-/// rounding explains: all transfers must fit between the first start and the last end. An error says who has more.
+/// Nobody has more transfers at once than slots. A little overlap is forgiven each time, and so is a transfer that takes
+/// no longer, but in sum no more than rounding explains: all transfers must fit between the first start and the last
+/// end. An error says who has more.
 fn at_most(
     mut runs: Vec<Run>,
     slots: impl Fn(u32) -> u64,
@@ -290,16 +289,19 @@ fn at_most(
         under_way.clear();
         let (id, first, _, first_row) = of_node[0];
         let slots = slots(id);
-        let (mut last, mut sum, mut rounding) = (first, 0, TOLERANCE);
+        let (mut last, mut sum, mut rounding) = (first, 0, (forgiven.overlap)(first_row));
         for &(_, start, end, row) in of_node {
             while under_way.peek().is_some_and(|Reverse((end, _))| *end <= start) {
                 under_way.pop();
             }
-            if under_way.len() as u64 >= slots {
-                let other = under_way.peek().map_or(row, |Reverse((_, row))| *row);
-                return Err((id, Overlap { time: time(start), rows: [other, row] }));
+            let until = end.saturating_sub((forgiven.overlap)(row));
+            if until > start {
+                if under_way.len() as u64 >= slots {
+                    let other = under_way.peek().map_or(row, |Reverse((_, row))| *row);
+                    return Err((id, Overlap { time: time(start), rows: [other, row] }));
+                }
+                under_way.push(Reverse((until, row)));
             }
-            under_way.push(Reverse((end - (forgiven.overlap)(row).min(end - start), row)));
             last = last.max(end);
             sum += end - start;
             rounding += (forgiven.rounding)(row);

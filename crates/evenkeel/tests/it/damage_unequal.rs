@@ -84,14 +84,17 @@ fn judge(scene: &Scene, rows: &[Transfer]) -> Verdict {
     amounts.chain(clients).chain(servers).chain(all).chain(blocks).fold(Verdict::Valid, Verdict::or)
 }
 
-/// Whether a row is of a replica, moves something, is whole where all is, and ends before the end of numbers, rounded.
+/// Whether a row is of a replica, moves something if there is something, is whole where all is, and ends before the end
+/// of numbers, rounded.
 fn may_serve(scene: &Scene, t: &Transfer) -> bool {
     let Some(request) = scene.case.requests.get(t.request as usize) else { return false };
     let is_nothing = t.blocks.is_zero() && (request.blocks > 0 || !t.start.is_zero());
+    let is_too_much = request.blocks == 0 && !t.blocks.is_zero();
     let is_whole = t.start.whole().is_some() && t.blocks.whole().is_some();
     let must_be_whole = scene.servers.iter().all(|s| s.speed.millionths() == 1_000_000);
     request.replicas.contains(&t.server.index())
         && !is_nothing
+        && !is_too_much
         && (is_whole || !must_be_whole)
         && run(scene, t).1 + Exact::new(1, 2 * UNIT) < Exact::new(1 << 64, 1)
 }
@@ -320,6 +323,10 @@ fn each_rule_has_its_fault() {
     let interrupted = [(0, 0, 0, UNIT / 2), (0, 0, UNIT, UNIT * 3 / 2), (1, 0, 4 * UNIT, TWO)];
     assert_eq!(fault(&unequal, &interrupted), None);
     assert!(matches!(fault(&equal, &interrupted), Some(Fault::NotWhole { row: 0, .. })));
+    // Half a millionth of a block is in nobody's way, half a thousandth is.
+    let sliver = |nanos| [(0, 0, 0, TWO - nanos), (0, 1, UNIT, nanos), (1, 1, 0, TWO)];
+    assert_eq!(fault(&unequal, &sliver(500)), None);
+    assert!(matches!(fault(&unequal, &sliver(500_000)), Some(Fault::BrokenBlock { request: 0, .. })));
 
     // Halves of the same two blocks at once, and halves of one block.
     let fast = Server { speed: Speed::from_millionths(2_000_000).expect("valid"), slots: 3, backlog: 0 };

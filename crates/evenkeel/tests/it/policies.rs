@@ -62,17 +62,16 @@ fn answered(policy: &Policy, batch: &Batch, cluster: &Cluster, ask: &Ask) -> Ans
     }
 }
 
-/// How far a length may be off what is measured: nothing where all is whole; else a millionth for each transfer, and more
-/// where blocks take long and are interrupted.
+/// How far a length may be off what is measured: nothing where all is whole; else a millionth for each transfer and what
+/// is rounded of an interrupted block. A plan does not even show an interruption by less than a billionth of a block.
 fn slack(scene: &Scene, schedule: &Schedule) -> Exact {
     if scene.one_speed() == Some(Speed::ONE) {
         return Exact::ZERO;
     }
     let slowest = scene.servers.iter().map(|s| s.speed).min().expect("a server");
-    let is_interrupted = schedule.transfers.iter().any(|t| t.blocks.whole().is_none());
-    let of_blocks = if is_interrupted { Exact::new(2, 1_000_000_000) } else { Exact::ZERO };
+    let rounded = Exact::new(2, 1_000_000_000) * Exact::time(1, slowest);
     let n = schedule.transfers.len() as u128;
-    Exact::new(n + 1, 1_000_000) + of_blocks * Exact::time(1, slowest)
+    Exact::new(n + 1, 1_000_000) + rounded
 }
 
 /// Whether every request is one block or none and every slot takes one.
