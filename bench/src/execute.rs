@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use anyhow::{Result, ensure};
 use evenkeel::model::{Batch, Cluster, Schedule};
 use evenkeel::order::colour;
-use evenkeel::run::{Action, Event, Executor, Pick, Settings};
+use evenkeel::run::{Action, Event, Executor, Pick, RequestId, Settings, TransferId};
 use evenkeel::select::{Goal as Aim, optimal};
 use evenkeel::workload::Workload;
 
@@ -96,13 +96,19 @@ fn carry_out(
     every: u32,
 ) -> Result<(u64, u64)> {
     let mut executor = Executor::new(batch, cluster, plan, settings, 0)?;
-    let mut heap: BinaryHeap<Reverse<(u64, u64)>> = BinaryHeap::new();
+    let mut heap: BinaryHeap<Reverse<(u64, TransferId)>> = BinaryHeap::new();
     let mut actions = Vec::new();
     let (mut n_events, mut n_delivered, mut now_ns) = (0, 0, 0);
     let mut to_arrive = if plan.transfers.is_empty() { 0..batch.n_requests() as u32 } else { 0..0 };
     loop {
         let event = if let Some(request) = to_arrive.next() {
-            Event::Arrived { request }
+            let row = request as usize;
+            Event::Arrived {
+                request: RequestId(request.into()),
+                client: batch.client(row),
+                blocks: batch.blocks(row),
+                replicas: batch.replicas().of(row),
+            }
         } else {
             let done_ns = heap.peek().map_or(u64::MAX, |&Reverse((at_ns, _))| at_ns);
             let woken_ns = executor.wake_at().filter(|&at_ns| at_ns < done_ns);
@@ -117,15 +123,23 @@ fn carry_out(
         };
         n_events += 1;
         executor.on_event(now_ns, event, &mut actions)?;
+        while let Some(&Action::Plan { number }) = actions.last() {
+            actions.pop();
+            let Some(snapshot) = executor.snapshot().cloned() else { break };
+            executor.on_event(now_ns, Event::Planned { number, choice: &snapshot.choose() }, &mut actions)?;
+        }
         for action in actions.drain(..) {
             match action {
                 Action::Start { transfer, server, blocks, .. } => {
                     let factor = if every > 0 && server.0 % every == 0 { 4 } else { 1 };
-                    let takes_ns = blocks.floor() * factor * varied_ns(transfer);
+                    let takes_ns = blocks.floor() * factor * varied_ns(transfer.0);
                     heap.push(Reverse((now_ns + takes_ns, transfer)));
                 }
                 Action::Deliver { .. } => n_delivered += 1,
-                Action::Withdraw { .. } | Action::Report { .. } | Action::Fail { .. } => {}
+                Action::Withdraw { .. }
+                | Action::Report { .. }
+                | Action::Plan { .. }
+                | Action::Fail { .. } => {}
             }
         }
     }

@@ -1,7 +1,7 @@
 //! How the executor and the centre behave, where that is a matter of choice.
 
 use evenkeel::model::Batch;
-use evenkeel::run::{Decide, Late, Pick, Replan, Settings};
+use evenkeel::run::{Decide, Late, Pick, Settings};
 
 use super::View;
 
@@ -22,7 +22,7 @@ pub struct Conduct {
 
 impl Default for Conduct {
     fn default() -> Self {
-        let replan_after = Settings::default().replan.map_or(0.0, |replan| replan.share);
+        let replan_after = Settings::default().replan_after.unwrap_or(0.0);
         Self { decide: None, hedge_after: Late::P95, hedge_budget: 0.05, replans: true, replan_after }
     }
 }
@@ -30,10 +30,8 @@ impl Default for Conduct {
 impl Conduct {
     /// For plans.
     pub(super) fn planned(&self, view: &View, seed: u64) -> Settings {
-        let usual = Settings::default();
-        let replan = usual.replan.filter(|_| self.replans);
-        let replan = replan.map(|replan| Replan { share: self.replan_after, ..replan });
-        Settings { block_ns: view.block_ns, seed, replan, ..usual }
+        let replan_after = self.replans.then_some(self.replan_after);
+        Settings { block_ns: view.block_ns, seed, replan_after, ..Settings::default() }
     }
 
     /// For policies that pick a server for one request after the other.

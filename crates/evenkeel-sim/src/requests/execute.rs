@@ -1,7 +1,7 @@
 //! The executor says what starts where and when.
 
 use evenkeel::model::{Schedule, ServerId};
-use evenkeel::run::{Action, BadPlan, Cause, Event, Executor, Settings};
+use evenkeel::run::{Action, BadPlan, Cause, Event, Executor, RequestId, Settings, TransferId};
 use hashbrown::HashMap;
 
 use super::{Centre, Requests, Run, View};
@@ -27,7 +27,7 @@ pub fn execute(
 /// An executor in the fabric.
 pub(super) struct Driver<'a> {
     run: Run<'a>,
-    executor: Executor<'a>,
+    executor: Executor,
     jobs: HashMap<u64, (JobId, Job)>,
     /// When it will be woken.
     woken_ns: u64,
@@ -38,7 +38,7 @@ pub(super) struct Driver<'a> {
 
 impl<'a> Driver<'a> {
     /// With so many who send the starts: one, or each server.
-    pub(super) fn new(run: Run<'a>, executor: Executor<'a>, n_centres: usize) -> Self {
+    pub(super) fn new(run: Run<'a>, executor: Executor, n_centres: usize) -> Self {
         let (centres, jobs) = (vec![Centre::default(); n_centres], HashMap::new());
         Self { run, executor, jobs, woken_ns: u64::MAX, centres, actions: Vec::new() }
     }
@@ -50,7 +50,7 @@ impl<'a> Driver<'a> {
                 Happening::Arrival => {
                     while let Some(request) = self.run.next_arrival() {
                         if !is_planned {
-                            self.tell(Event::Arrived { request });
+                            self.arrive(request);
                         }
                     }
                 }
@@ -61,12 +61,12 @@ impl<'a> Driver<'a> {
                 Happening::Done { tag } => {
                     if let Some((_, job)) = self.jobs.remove(&tag) {
                         self.run.outcome.count(&job);
-                        self.tell(Event::Done { transfer: tag });
+                        self.tell(Event::Done { transfer: TransferId(tag) });
                     }
                 }
                 Happening::Lost { tag } => {
                     if self.jobs.remove(&tag).is_some() {
-                        self.tell(Event::Failed { transfer: tag, cause: Cause::Unreachable });
+                        self.tell(Event::Failed { transfer: TransferId(tag), cause: Cause::Unreachable });
                     }
                 }
                 Happening::Down { server } => self.tell(Event::ServerDown { server: ServerId(server) }),
@@ -77,7 +77,18 @@ impl<'a> Driver<'a> {
         self.run.finish()
     }
 
-    pub(super) fn tell(&mut self, event: Event) {
+    /// A request of the batch arrives.
+    pub(super) fn arrive(&mut self, request: u32) {
+        let (batch, row) = (&self.run.requests.batch, request as usize);
+        self.tell(Event::Arrived {
+            request: RequestId(request.into()),
+            client: batch.client(row),
+            blocks: batch.blocks(row),
+            replicas: batch.replicas().of(row),
+        });
+    }
+
+    pub(super) fn tell(&mut self, event: Event<'_>) {
         let now_ns = self.run.fabric.now_ns();
         // What does not fit is late news, and changes nothing.
         let _ = self.executor.on_event(now_ns, event, &mut self.actions);
@@ -93,26 +104,31 @@ impl<'a> Driver<'a> {
     fn act(&mut self, action: Action) {
         match action {
             Action::Start { transfer, request, client, server, offset, blocks, is_hedge } => {
-                let all = self.run.requests.bytes(request as usize);
+                let all = self.run.requests.bytes(request.0 as usize);
                 let scale = |blocks: u128| {
                     let bytes = blocks * u128::from(self.run.requests.block_bytes) / 1_000_000_000;
                     all.min(u64::try_from(bytes).unwrap_or(u64::MAX))
                 };
                 let bytes = scale(offset.nanos() + blocks.nanos()) - scale(offset.nanos());
-                let job = self.run.job(transfer, server, client, bytes);
+                let job = self.run.job(transfer.0, server, client, bytes);
                 self.run.outcome.hedged_bytes += if is_hedge { bytes } else { 0 };
                 // There are one, or as many as servers.
                 let centre = server.index() % self.centres.len();
                 let id = self.centres[centre].dispatch(&mut self.run, job);
-                self.jobs.insert(transfer, (id, job));
+                self.jobs.insert(transfer.0, (id, job));
             }
             Action::Withdraw { transfer } => {
                 self.run.outcome.n_messages += 1;
-                if let Some((id, _)) = self.jobs.remove(&transfer) {
+                if let Some((id, _)) = self.jobs.remove(&transfer.0) {
                     self.run.fabric.withdraw(id);
                 }
             }
-            Action::Deliver { request, .. } => self.run.deliver(request),
+            Action::Plan { number } => {
+                if let Some(snapshot) = self.executor.snapshot().cloned() {
+                    self.tell(Event::Planned { number, choice: &snapshot.choose() });
+                }
+            }
+            Action::Deliver { request, .. } => self.run.deliver(request.0 as u32),
             // The simulated servers keep what they have; nobody repairs anything.
             Action::Fail { .. } | Action::Report { .. } => {}
         }

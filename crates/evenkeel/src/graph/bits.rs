@@ -10,6 +10,11 @@ impl Bits {
         Self(vec![0; n.div_ceil(64)])
     }
 
+    /// So many numbers may be in from now on.
+    pub(crate) fn grow(&mut self, n: usize) {
+        self.0.resize(n.div_ceil(64).max(self.0.len()), 0);
+    }
+
     #[inline]
     pub(crate) fn has(&self, number: u32) -> bool {
         self.0[number as usize / 64] >> (number % 64) & 1 == 1

@@ -120,6 +120,16 @@ impl<'a> Replicas<'a> {
     }
 }
 
+/// Adds a name that is not there.
+fn add_name(names: &mut NameTable) {
+    let n = names.len();
+    let mut name = format!("{n}");
+    while names.find(&name).is_some() {
+        name.push('\'');
+    }
+    names.intern(&name);
+}
+
 /// A validated batch of requests.
 ///
 /// Every request has a client and at least one replica, no replica twice; all blocks together fit in 64
@@ -296,19 +306,29 @@ impl Batch {
         batch
     }
 
-    /// So many blocks of each of these requests, in rows of their own, each from those of its servers that are wanted for
-    /// that row; none if that is too much for 64 bits.
-    pub(crate) fn rest(
+    /// One more server, under a name that no other has.
+    pub(crate) fn add_server(&mut self) {
+        add_name(Arc::make_mut(&mut self.servers));
+    }
+
+    /// One more client, under a name that no other has.
+    pub(crate) fn add_client(&mut self) {
+        add_name(Arc::make_mut(&mut self.clients));
+    }
+
+    /// A batch of the same clients and servers with these requests: who wants how many blocks, and who holds them. None if
+    /// that is too much for 64 bits.
+    pub(crate) fn of_rows<R: Iterator<Item = ServerId>>(
         &self,
-        rows: impl Iterator<Item = (u32, u64)>,
-        is_wanted: impl Fn(usize, ServerId) -> bool,
+        rows: impl Iterator<Item = (ClientId, u64, R)>,
     ) -> Option<Self> {
-        let mut batch = Self { width: None, ..self.subset(&[]) };
-        for (row, (request, blocks)) in rows.enumerate() {
-            let set = self.replicas().of(request as usize).iter().copied();
-            batch.columns.push_from(batch.client_of.len(), &self.columns, request as usize);
-            batch.client_of.push(self.client(request as usize));
-            batch.replicas.extend(set.filter(|&server| is_wanted(row, server)));
+        let mut batch = Self { width: None, columns: Columns::default(), ..self.subset(&[]) };
+        for (client, blocks, replicas) in rows {
+            batch.client_of.push(client);
+            batch.replicas.extend(replicas);
+            if batch.replicas.len() > MAX_REPLICAS {
+                return None;
+            }
             batch.replica_ends.push(batch.replicas.len() as u32);
             batch.blocks.push(blocks);
             batch.total_blocks = batch.total_blocks.checked_add(blocks)?;
@@ -664,8 +684,8 @@ mod tests {
 
         let some = batch.subset(&[2, 0]);
         assert_eq!([told(&some, 0), told(&some, 1)], [third.clone(), first.clone()]);
-        let rest = batch.rest([(1, 2)].into_iter(), |_, _| true).unwrap();
-        assert_eq!(told(&rest, 0), (20, 2, 7, name("j10"), name("x")));
+        let other = batch.of_rows([(ClientId(0), 2, [ServerId(0)].into_iter())].into_iter()).unwrap();
+        assert_eq!(told(&other, 0), (20, 2, 0, None, None));
         let copy = |blocks| ExtraCopy { request: 1, from: ServerId(0), to: ServerId(0), blocks };
         let copied = batch.with_copies(&[copy(1), copy(2)]);
         let all: Vec<_> = (0..copied.n_requests()).map(|i| told(&copied, i)).collect();

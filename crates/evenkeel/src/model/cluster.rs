@@ -254,6 +254,23 @@ impl Cluster {
         (!a.is_empty() && !b.is_empty()).then(|| (a.len().max(b.len()) - in_common) as u32)
     }
 
+    /// Sets what is known of a server, or adds the next one.
+    pub(crate) fn put_server(&mut self, id: ServerId, server: Server) {
+        self.is_slotted &= server.speed == Speed::ONE;
+        match self.servers.get_mut(id.index()) {
+            Some(known) => *known = server,
+            None => self.servers.push(server),
+        }
+    }
+
+    /// Sets what is known of a client, or adds the next one.
+    pub(crate) fn put_client(&mut self, id: ClientId, client: Client) {
+        match self.clients.get_mut(id.index()) {
+            Some(known) => *known = client,
+            None => self.clients.push(client),
+        }
+    }
+
     /// The cluster when each server has so many blocks more to move first; without a limit on concurrency, which would not
     /// go with that.
     pub(crate) fn with_more_backlog(&self, blocks: &[u64]) -> Self {

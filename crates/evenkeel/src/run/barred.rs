@@ -1,55 +1,46 @@
-//! Who is not asked again for what: servers that do not have it, or sent it damaged.
+//! Who is not asked again for what: servers that sent a piece damaged.
 
 use std::collections::BTreeSet;
 
-use super::lists::Piece;
 use crate::model::ServerId;
 
-/// Servers that are not asked again.
+/// Servers that are not asked again for a piece of a request.
 #[derive(Debug, Default)]
-pub(super) struct Barred {
-    /// For anything of a request.
-    requests: BTreeSet<(u32, ServerId)>,
-    /// For a piece of a request.
-    pieces: BTreeSet<(u32, u32, ServerId)>,
-}
+pub(super) struct Barred(BTreeSet<(u32, u32, ServerId)>);
 
 impl Barred {
-    /// The server has nothing of the request.
-    pub(super) fn request(&mut self, request: u32, server: ServerId) {
-        self.requests.insert((request, server));
-    }
-
     /// The server's copy of the piece is damaged.
-    pub(super) fn piece(&mut self, request: u32, piece: u32, server: ServerId) {
-        self.pieces.insert((request, piece, server));
+    pub(super) fn insert(&mut self, request: u32, piece: u32, server: ServerId) {
+        self.0.insert((request, piece, server));
     }
 
     /// A piece was cut: what holds for the whole holds for the rest.
     pub(super) fn cut(&mut self, request: u32, whole: u32, rest: u32) {
-        let damaged = self.pieces.range((request, whole, ServerId(0))..=(request, whole, ServerId(u32::MAX)));
+        let damaged = self.0.range((request, whole, ServerId(0))..=(request, whole, ServerId(u32::MAX)));
         let damaged: Vec<ServerId> = damaged.map(|&(.., server)| server).collect();
-        self.pieces.extend(damaged.into_iter().map(|server| (request, rest, server)));
+        self.0.extend(damaged.into_iter().map(|server| (request, rest, server)));
     }
 
-    /// Whether the server is not asked for a piece, which has this number.
-    pub(super) fn has(&self, number: u32, piece: &Piece, server: ServerId) -> bool {
+    /// The request has become one piece: what holds for any of its former ones holds for that.
+    pub(super) fn merge(&mut self, request: u32, piece: u32) {
+        let of_request = self.0.range((request, 0, ServerId(0))..=(request, u32::MAX, ServerId(u32::MAX)));
+        let damaged: Vec<ServerId> = of_request.map(|&(.., server)| server).collect();
+        self.forget(request);
+        self.0.extend(damaged.into_iter().map(|server| (request, piece, server)));
+    }
+
+    /// Whether the server is not asked for a piece.
+    pub(super) fn has(&self, request: u32, piece: u32, server: ServerId) -> bool {
         // Mostly nothing is barred.
-        !self.requests.is_empty() && self.requests.contains(&(piece.request, server))
-            || !self.pieces.is_empty() && self.pieces.contains(&(piece.request, number, server))
+        !self.0.is_empty() && self.0.contains(&(request, piece, server))
     }
 
     /// The request is over.
     pub(super) fn forget(&mut self, request: u32) {
-        while let Some(&barred) = self.requests.range((request, ServerId(0))..).next()
+        while let Some(&barred) = self.0.range((request, 0, ServerId(0))..).next()
             && barred.0 == request
         {
-            self.requests.remove(&barred);
-        }
-        while let Some(&barred) = self.pieces.range((request, 0, ServerId(0))..).next()
-            && barred.0 == request
-        {
-            self.pieces.remove(&barred);
+            self.0.remove(&barred);
         }
     }
 }

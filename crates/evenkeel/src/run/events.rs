@@ -1,32 +1,60 @@
 //! Events in, actions out.
 
-use super::executor::{End, Executor, Stage};
+use super::executor::{End, Executor};
 use super::gauge::{Nanoblocks, blocks};
-use super::lists::State;
+use super::lists::{NONE, State};
 use super::timers::Timer;
 use super::transfers::Running;
-use super::{Action, Event, Late, Misfit};
-use crate::model::{ClientId, Fixed, ServerId};
+use super::{Action, Event, Late, Misfit, RequestId, TransferId};
+use crate::model::{ClientId, Fixed, MAX_SLOTS, ServerId};
 
-impl Executor<'_> {
+fn can_have(slots: u32) -> Result<(), Misfit> {
+    if (1..=MAX_SLOTS).contains(&slots) { Ok(()) } else { Err(Misfit::BadSlots(slots)) }
+}
+
+/// The most replicas a request that arrives may have.
+const MOST_REPLICAS: usize = 1000;
+
+impl Executor {
     /// Takes an event in; what is to be done comes out. After an error nothing has changed.
-    pub fn on_event(&mut self, now_ns: u64, event: Event, out: &mut Vec<Action>) -> Result<(), Misfit> {
+    pub fn on_event(&mut self, now_ns: u64, event: Event<'_>, out: &mut Vec<Action>) -> Result<(), Misfit> {
         if now_ns < self.now_ns {
             return Err(Misfit::Past { now_ns: self.now_ns });
         }
         self.fits(event)?;
         self.now_ns = now_ns;
+        if let Some(planning) = &mut self.planning {
+            planning.is_new = false;
+        }
         if !self.has_begun {
             self.begin(out);
         }
         match event {
-            Event::Arrived { request } => self.on_arrived(request, out),
+            Event::Arrived { request, client, blocks, replicas } => {
+                let request = self.requests.insert(request, client, blocks, replicas);
+                self.on_arrived(request, out);
+            }
             Event::Progress { transfer, blocks } => self.on_progress(transfer, blocks),
             Event::Done { transfer } => self.on_done(transfer, out),
             Event::Failed { transfer, cause } => self.on_failed(transfer, cause, out),
             Event::Cancelled { request } => self.on_cancelled(request, out),
             Event::ServerDown { server } => self.on_down(server, out),
             Event::ServerUp { server } => self.on_up(server),
+            Event::ServerJoined { server, node } => self.on_server_joined(server, node),
+            Event::ServerLeft { server } => self.on_server_left(server, out),
+            Event::ClientJoined { client, node } => self.on_client_joined(client, node),
+            Event::ClientLeft { client } => self.on_client_left(client, out),
+            Event::ReplicaAdded { request, server } => {
+                if let Some(request) = self.requests.find(request) {
+                    self.on_replica_added(request, server);
+                }
+            }
+            Event::ReplicaLost { request, server } => {
+                if let Some(request) = self.requests.find(request) {
+                    self.on_replica_lost(request, server, out);
+                }
+            }
+            Event::Planned { choice, .. } => self.on_planned(choice),
             Event::Wake => {}
         }
         self.settle(out);
@@ -34,33 +62,69 @@ impl Executor<'_> {
     }
 
     /// Whether an event can be, after what came before.
-    fn fits(&self, event: Event) -> Result<(), Misfit> {
+    fn fits(&self, event: Event<'_>) -> Result<(), Misfit> {
         match event {
-            Event::Arrived { request } => match self.requests.get(request as usize) {
-                None => Err(Misfit::NoSuchRequest(request)),
-                Some(known) if known.stage != Stage::Unknown => Err(Misfit::Known(request)),
-                Some(_) => Ok(()),
-            },
+            Event::Arrived { request, client, replicas, .. } => self.can_arrive(request, client, replicas),
             Event::Progress { transfer, blocks } => {
                 let run = self.under_way(transfer)?;
                 let fits = (run.moved..=run.size).contains(&blocks.nanos());
                 if fits { Ok(()) } else { Err(Misfit::WrongProgress(transfer)) }
             }
             Event::Done { transfer } | Event::Failed { transfer, .. } => self.under_way(transfer).map(drop),
-            Event::Cancelled { request } => {
-                let known = self.requests.get(request as usize);
-                let is_open = known.is_some_and(|known| known.stage == Stage::Open);
-                if is_open { Ok(()) } else { Err(Misfit::NotOpen(request)) }
+            Event::Cancelled { request } => self.open_request(request),
+            Event::ServerDown { server } | Event::ServerUp { server } | Event::ServerLeft { server } => {
+                self.member(server)
             }
-            Event::ServerDown { server } | Event::ServerUp { server } => {
-                let is_known = server.index() < self.servers.len();
-                if is_known { Ok(()) } else { Err(Misfit::NoSuchServer(server.0)) }
+            Event::ServerJoined { server, node } => {
+                let is_next = server.index() <= self.servers.len();
+                if is_next { can_have(node.slots) } else { Err(Misfit::NoSuchServer(server.0)) }
             }
+            Event::ClientJoined { client, node } => {
+                let is_next = client.index() <= self.clients.len();
+                if is_next { can_have(node.slots) } else { Err(Misfit::NoSuchClient(client.0)) }
+            }
+            Event::ClientLeft { client } => self.present(client),
+            Event::ReplicaAdded { request, server } | Event::ReplicaLost { request, server } => {
+                self.open_request(request).and_then(|()| self.member(server))
+            }
+            Event::Planned { number, choice } => self.can_be_planned(number, choice),
             Event::Wake => Ok(()),
         }
     }
 
-    fn under_way(&self, transfer: u64) -> Result<&Running, Misfit> {
+    /// Whether all that is told of a request can be.
+    fn can_arrive(&self, request: RequestId, client: ClientId, replicas: &[ServerId]) -> Result<(), Misfit> {
+        if self.requests.find(request).is_some() {
+            return Err(Misfit::Known(request));
+        }
+        self.present(client)?;
+        if let Some(server) = replicas.iter().find(|server| server.index() >= self.servers.len()) {
+            return Err(Misfit::NoSuchServer(server.0));
+        }
+        let is_twice = |(i, server)| replicas[..i].contains(server);
+        if replicas.is_empty() || replicas.len() > MOST_REPLICAS || replicas.iter().enumerate().any(is_twice)
+        {
+            return Err(Misfit::BadReplicas(request));
+        }
+        let has_room = !self.free_pieces.is_empty() || self.pieces.len() + 1 < NONE as usize;
+        if has_room { Ok(()) } else { Err(Misfit::TooMany) }
+    }
+
+    fn open_request(&self, request: RequestId) -> Result<(), Misfit> {
+        self.requests.find(request).map(drop).ok_or(Misfit::NotOpen(request))
+    }
+
+    fn member(&self, server: ServerId) -> Result<(), Misfit> {
+        let is_member = self.gauges.get(server.index()).is_some_and(|gauge| gauge.is_member);
+        if is_member { Ok(()) } else { Err(Misfit::NoSuchServer(server.0)) }
+    }
+
+    fn present(&self, client: ClientId) -> Result<(), Misfit> {
+        let is_there = self.clients.get(client.index()).is_some_and(|node| !node.is_gone);
+        if is_there { Ok(()) } else { Err(Misfit::NoSuchClient(client.0)) }
+    }
+
+    fn under_way(&self, transfer: TransferId) -> Result<&Running, Misfit> {
         let was_started = self.running.was_started(transfer);
         let why_not = if was_started { Misfit::Over(transfer) } else { Misfit::NoSuchTransfer(transfer) };
         self.running.get(transfer).ok_or(why_not)
@@ -69,23 +133,25 @@ impl Executor<'_> {
     fn begin(&mut self, out: &mut Vec<Action>) {
         self.has_begun = true;
         // Empty requests have no pieces.
-        for request in 0..self.requests.len() as u32 {
-            let known = &self.requests[request as usize];
-            if known.stage == Stage::Open && known.n_left == 0 {
-                self.deliver(request, self.batch.client(request as usize), out);
-            }
+        let empty = self.requests.iter().filter(|(_, request)| request.n_left == 0);
+        for (request, client) in empty.map(|(place, request)| (place, request.client)).collect::<Vec<_>>() {
+            self.deliver(request, client, out);
         }
         for server in (0..self.servers.len() as u32).map(ServerId) {
-            let gauge = &self.gauges[server.index()];
-            if gauge.free_from_ns > self.now_ns {
-                self.servers.set_slots(server.index(), 0);
-                self.timers.set(gauge.free_from_ns, Timer::Free(server));
-            } else {
-                self.to_look_at.push(End::Server(server.0));
-            }
+            self.wait_until_free(server);
+            self.to_look_at.push(End::Server(server.0));
         }
         if self.settings.shares_work {
             self.to_look_at.extend((0..self.clients.len() as u32).map(End::Client));
+        }
+    }
+
+    /// Starts nothing at a server that has something else to do before that is done.
+    pub(super) fn wait_until_free(&mut self, server: ServerId) {
+        let free_from_ns = self.gauges[server.index()].free_from_ns;
+        if free_from_ns > self.now_ns {
+            self.servers.set_slots(server.index(), 0);
+            self.timers.set(free_from_ns, Timer::Free(server));
         }
     }
 
@@ -100,27 +166,26 @@ impl Executor<'_> {
 
     /// A request is there; one that another client took over, at that client.
     fn deliver(&mut self, request: u32, client: ClientId, out: &mut Vec<Action>) {
-        self.over(request);
-        out.push(Action::Deliver { request, client });
+        let id = self.over(request);
+        out.push(Action::Deliver { request: id, client });
     }
 
-    /// Nothing more is to be done for a request.
-    pub(super) fn over(&mut self, request: u32) {
-        self.requests[request as usize].stage = Stage::Over;
-        self.n_open -= 1;
+    /// Nothing more is to be done for a request, which is forgotten.
+    pub(super) fn over(&mut self, request: u32) -> RequestId {
+        self.free_pieces_of(request);
+        self.requests.remove(request);
         self.barred.forget(request);
         self.refused_since_ns.remove(&request);
+        self.requests[request].id
     }
 
     fn on_arrived(&mut self, request: u32, out: &mut Vec<Action>) {
-        self.requests[request as usize].stage = Stage::Open;
-        self.n_open += 1;
         let size = self.size(request);
         if size == 0 {
-            self.deliver(request, self.batch.client(request as usize), out);
+            self.deliver(request, self.requests[request].client, out);
             return;
         }
-        let server = self.batch.replicas().of(request as usize)[0];
+        let server = self.requests[request].holders[0];
         let piece = self.add_piece(self.piece(request, server, 0, size));
         if self.decides_late() && self.has_holder(piece) {
             self.wait_for_any(piece);
@@ -129,15 +194,15 @@ impl Executor<'_> {
         }
     }
 
-    fn on_cancelled(&mut self, request: u32, out: &mut Vec<Action>) {
+    fn on_cancelled(&mut self, request: RequestId, out: &mut Vec<Action>) {
         // One that is empty was delivered as the run began.
-        if self.requests[request as usize].stage == Stage::Open {
+        if let Some(request) = self.requests.find(request) {
             self.leave_plan();
             self.close(request, out);
         }
     }
 
-    fn on_progress(&mut self, transfer: u64, moved: Fixed) {
+    fn on_progress(&mut self, transfer: TransferId, moved: Fixed) {
         if let Some(run) = self.running.get_mut(transfer) {
             let before =
                 std::mem::replace(run, Running { heard_ns: self.now_ns, moved: moved.nanos(), ..*run });
@@ -157,7 +222,7 @@ impl Executor<'_> {
         self.watch(run.server);
     }
 
-    fn on_done(&mut self, transfer: u64, out: &mut Vec<Action>) {
+    fn on_done(&mut self, transfer: TransferId, out: &mut Vec<Action>) {
         let Some(run) = self.running.get(transfer).copied() else { return };
         if [self.settings.late, self.settings.hedge_after].contains(&Late::P95) {
             self.recent.push((self.now_ns - run.started_ns) as f64 / blocks(run.size));
@@ -179,13 +244,13 @@ impl Executor<'_> {
 
     /// One more piece of a request is there: whether it was the last.
     fn is_last_piece(&mut self, request: u32) -> bool {
-        let known = &mut self.requests[request as usize];
+        let known = &mut self.requests[request];
         known.n_left -= 1;
         known.n_left == 0
     }
 
     /// Forgets a transfer that had moved so much; its slots are free.
-    pub(super) fn release(&mut self, transfer: u64, moved: Nanoblocks) {
+    pub(super) fn release(&mut self, transfer: TransferId, moved: Nanoblocks) {
         let Some(run) = self.running.remove(transfer) else { return };
         let server = run.server.index();
         self.gauges[server].left -= run.size - moved;
@@ -195,7 +260,7 @@ impl Executor<'_> {
     }
 
     /// Breaks a transfer off.
-    pub(super) fn withdraw(&mut self, transfer: u64, out: &mut Vec<Action>) {
+    pub(super) fn withdraw(&mut self, transfer: TransferId, out: &mut Vec<Action>) {
         if let Some(run) = self.running.get(transfer) {
             let moved = run.moved;
             self.release(transfer, moved);
@@ -204,18 +269,19 @@ impl Executor<'_> {
     }
 
     /// The same for one of two of the same piece, and the other was quicker.
-    fn lose(&mut self, transfer: u64, out: &mut Vec<Action>) {
+    fn lose(&mut self, transfer: TransferId, out: &mut Vec<Action>) {
         if let Some(run) = self.running.get(transfer) {
             self.gauges[run.server.index()].broken_off();
             self.withdraw(transfer, out);
         }
     }
 
-    /// Starts what can start and does what is due, until there is nothing more.
+    /// Starts what can start and does what is due, until there is nothing more. If all is to be planned anew, that waits
+    /// for the next event, which may bring the plan.
     fn settle(&mut self, out: &mut Vec<Action>) {
         loop {
-            if self.wants_replan {
-                self.replan();
+            if self.wants_replan && self.ask_for_plan(out) {
+                return;
             }
             self.start_all(out);
             if !self.is_anything_due(out) {

@@ -6,11 +6,13 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::barred::Barred;
 use super::gauge::{self, Gauge, Nanoblocks, Recent, duration_ns};
-use super::lists::{Entry, Marks, NONE, Piece, Side};
+use super::lists::{Entry, Marks, NONE, Piece, Side, State};
+use super::replan::Planning;
+use super::requests::Requests;
 use super::timers::Timers;
 use super::transfers::Transfers;
 use super::undecided::Undecided;
-use super::{BadPlan, Settings};
+use super::{BadPlan, RequestId, Settings};
 use crate::draw::Seeded;
 use crate::model::{Batch, Cluster, Fixed, Ratio, Schedule, ServerId, Transfer};
 
@@ -22,17 +24,20 @@ pub(super) const ROUNDED_NS: u64 = 1_000;
 
 /// Carries out a plan, or serves what arrives; see [the room](super).
 #[derive(Debug)]
-pub struct Executor<'a> {
-    pub(super) batch: &'a Batch,
-    pub(super) cluster: &'a Cluster,
+pub struct Executor {
+    /// The batch of the plan without its requests: clients and servers by name.
+    pub(super) nodes: Batch,
+    pub(super) cluster: Cluster,
     pub(super) settings: Settings,
     pub(super) draw: Seeded,
     pub(super) origin_ns: u64,
     pub(super) now_ns: u64,
     pub(super) has_begun: bool,
-    pub(super) requests: Vec<Request>,
-    /// In the plan's order; behind them what came later.
+    pub(super) requests: Requests,
+    /// At first in the plan's order.
     pub(super) pieces: Vec<Piece>,
+    /// Pieces of requests that are over.
+    pub(super) free_pieces: Vec<u32>,
     pub(super) marks: Marks,
     pub(super) clients: Side,
     pub(super) servers: Side,
@@ -48,8 +53,8 @@ pub struct Executor<'a> {
     pub(super) refused_since_ns: BTreeMap<u32, u64>,
     /// Whether nothing was late and nothing has failed.
     pub(super) keeps_to_plan: bool,
-    /// All pieces before this one have left their lists.
-    pub(super) n_left_lists: usize,
+    /// All that waits, in the plan's order; only under a limit on all transfers, and as long as all goes as planned.
+    pub(super) in_turn: VecDeque<Entry>,
     /// Nodes at which something may be able to start.
     pub(super) to_look_at: Vec<End>,
     /// Servers that could start something but for the limit on all.
@@ -64,27 +69,9 @@ pub struct Executor<'a> {
     pub(super) predicted_ns: u64,
     pub(super) planned_at_ns: u64,
     pub(super) wants_replan: bool,
+    /// What is being planned anew.
+    pub(super) planning: Option<Planning>,
     pub(super) n_replans: u32,
-    pub(super) n_open: usize,
-}
-
-/// What is known of a request.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Request {
-    /// One of the ring of its pieces.
-    pub(super) first: u32,
-    /// Pieces that are not over.
-    pub(super) n_left: u32,
-    pub(super) n_failures: u32,
-    pub(super) is_hedged: bool,
-    pub(super) stage: Stage,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stage {
-    Unknown,
-    Open,
-    Over,
 }
 
 /// One end of transfers.
@@ -94,29 +81,28 @@ pub(super) enum End {
     Server(u32),
 }
 
-impl<'a> Executor<'a> {
-    /// An executor of the plan of all or some of the requests; what is not in the plan is to arrive. The run starts at
-    /// `now_ns`, and with the first event.
+impl Executor {
+    /// An executor of the plan of all or some of the requests; what is not in the plan may arrive. The run starts at
+    /// `now_ns`, and with the first event. What it needs of the batch it keeps.
     pub fn new(
-        batch: &'a Batch,
-        cluster: &'a Cluster,
+        batch: &Batch,
+        cluster: &Cluster,
         plan: &Schedule,
         settings: Settings,
         now_ns: u64,
     ) -> Result<Self, BadPlan> {
         let settings = Settings { block_ns: settings.sane_block_ns(), ..settings };
-        let unknown =
-            Request { first: NONE, n_left: 0, n_failures: 0, is_hedged: false, stage: Stage::Unknown };
         let mut executor = Self {
-            batch,
-            cluster,
+            nodes: batch.subset(&[]),
+            cluster: cluster.clone(),
             settings,
             draw: Seeded::new(settings.seed),
             origin_ns: now_ns,
             now_ns,
             has_begun: false,
-            requests: vec![unknown; batch.n_requests()],
+            requests: Requests::with_capacity(plan.transfers.len()),
             pieces: Vec::with_capacity(plan.transfers.len()),
+            free_pieces: Vec::new(),
             marks: Marks::with_capacity(plan.transfers.len()),
             clients: Side::new([].into_iter()),
             servers: Side::new([].into_iter()),
@@ -128,7 +114,7 @@ impl<'a> Executor<'a> {
             barred: Barred::default(),
             refused_since_ns: BTreeMap::new(),
             keeps_to_plan: !plan.transfers.is_empty(),
-            n_left_lists: 0,
+            in_turn: VecDeque::new(),
             to_look_at: Vec::new(),
             limited: VecDeque::new(),
             idle: Vec::new(),
@@ -138,15 +124,15 @@ impl<'a> Executor<'a> {
             predicted_ns: now_ns.saturating_add(to_ns(plan.length, settings.block_ns)),
             planned_at_ns: now_ns,
             wants_replan: false,
+            planning: None,
             n_replans: 0,
-            n_open: 0,
         };
-        executor.take_plan(plan)?;
+        executor.take_plan(batch, plan)?;
         Ok(executor)
     }
 
     /// Cuts requests into the pieces of the plan, and lists them in the order of their starts.
-    fn take_plan(&mut self, plan: &Schedule) -> Result<(), BadPlan> {
+    fn take_plan(&mut self, batch: &Batch, plan: &Schedule) -> Result<(), BadPlan> {
         if plan.transfers.len() >= NONE as usize {
             return Err(BadPlan::TooMany);
         }
@@ -157,20 +143,22 @@ impl<'a> Executor<'a> {
         let mut cuts = Vec::with_capacity(transfers.len());
         let mut order = Vec::with_capacity(transfers.len());
         for of_request in transfers.chunk_by(|a, b| a.request == b.request) {
-            self.cut_as_planned(of_request, &mut cuts, &mut order)?;
+            self.cut_as_planned(batch, of_request, &mut cuts, &mut order)?;
         }
         order.sort_by_key(|&(start, _)| start);
         self.pieces.extend(order.into_iter().map(|(_, cut)| cuts[cut as usize]));
-        (0..self.pieces.len() as u32).for_each(|piece| self.join_ring(piece));
+        for piece in 0..self.pieces.len() as u32 {
+            self.marks.push();
+            self.join_ring(piece);
+        }
         self.list_pieces();
         Ok(())
     }
 
     /// Adds a piece to the ring of its request.
     fn join_ring(&mut self, piece: u32) {
-        let known = &mut self.requests[self.pieces[piece as usize].request as usize];
+        let known = &mut self.requests[self.pieces[piece as usize].request];
         known.n_left += 1;
-        self.marks.push();
         let next = if known.first == NONE {
             known.first = piece;
             piece
@@ -183,19 +171,23 @@ impl<'a> Executor<'a> {
     /// Cuts a request into pieces, and tells when each is to start.
     fn cut_as_planned(
         &mut self,
+        batch: &Batch,
         transfers: &[Transfer],
         cuts: &mut Vec<Piece>,
         order: &mut Vec<(Fixed, u32)>,
     ) -> Result<(), BadPlan> {
-        let request = transfers[0].request;
-        if request as usize >= self.batch.n_requests() {
-            return Err(BadPlan::NoSuchRequest(request));
+        let row = transfers[0].request;
+        if row as usize >= batch.n_requests() {
+            return Err(BadPlan::NoSuchRequest(row));
         }
+        let holders = batch.replicas().of(row as usize);
+        let (client, blocks) = (batch.client(row as usize), batch.blocks(row as usize));
+        let request = self.requests.insert(RequestId(row.into()), client, blocks, holders);
         let (size, first) = (self.size(request), cuts.len());
         let mut planned: Nanoblocks = 0;
         for &Transfer { server, start, blocks, .. } in transfers {
-            if !self.batch.replicas().of(request as usize).contains(&server) {
-                return Err(BadPlan::NotHeld { request, server });
+            if !holders.contains(&server) {
+                return Err(BadPlan::NotHeld { request: row, server });
             }
             // What was rounded up beyond the end is cut off, and what is missing there follows below.
             let within = blocks.nanos().min(size.saturating_sub(planned));
@@ -207,13 +199,11 @@ impl<'a> Executor<'a> {
             planned += blocks.nanos();
         }
         if planned.abs_diff(size) > ROUNDED {
-            return Err(BadPlan::NotWhole(request));
+            return Err(BadPlan::NotWhole(row));
         }
         if let Some(last) = cuts[first..].last_mut().filter(|_| planned < size) {
             last.blocks = Fixed::from_nanos(last.size() + (size - planned)).unwrap_or(last.blocks);
         }
-        self.requests[request as usize].stage = Stage::Open;
-        self.n_open += 1;
         Ok(())
     }
 
@@ -226,15 +216,17 @@ impl<'a> Executor<'a> {
         }
         self.clients = Side::new(clients.iter().map(|client| client.slots).zip(n_of_client));
         self.servers = Side::new(servers.iter().map(|server| server.slots).zip(n_of_server));
+        let is_limited = self.cluster.max_concurrent().is_some();
         for (number, piece) in (0..).zip(&self.pieces) {
-            self.clients[piece.client.index()].push(self.marks.entry(number, piece.server.0));
-            self.servers[piece.server.index()].push(self.marks.entry(number, piece.client.0));
+            if is_limited {
+                self.in_turn.push_back(self.marks.entry(number, NONE));
+            }
+            self.clients[piece.client.index()].push(self.marks.entry(number, piece.server.0), &self.marks);
+            self.servers[piece.server.index()].push(self.marks.entry(number, piece.client.0), &self.marks);
             self.gauges[piece.server.index()].left += piece.size();
         }
         if self.settings.shares_work {
-            let lengths =
-                (0..).zip(self.clients.iter()).map(|(client, node)| (node.n_queued, Reverse(client)));
-            self.longest = lengths.collect();
+            self.longest = self.lengths();
         }
     }
 
@@ -247,7 +239,7 @@ impl<'a> Executor<'a> {
 
     /// A request's size.
     pub(super) fn size(&self, request: u32) -> Nanoblocks {
-        Nanoblocks::from(self.batch.blocks(request as usize)) * 1_000_000_000
+        Nanoblocks::from(self.requests[request].blocks) * 1_000_000_000
     }
 
     /// Some blocks of a request, for its own client.
@@ -259,22 +251,50 @@ impl<'a> Executor<'a> {
         blocks: Nanoblocks,
     ) -> Piece {
         let fixed = |nanos| Fixed::from_nanos(nanos).unwrap_or(Fixed::ZERO);
-        let client = self.batch.client(request as usize);
+        let client = self.requests[request].client;
         let (offset, blocks) = (fixed(offset), fixed(blocks));
         Piece { request, client, server, next: NONE, offset, blocks, due_ns: u64::MAX }
     }
 
     /// Adds a piece, which is in its request's ring of pieces and in no list.
     pub(super) fn add_piece(&mut self, piece: Piece) -> u32 {
-        let number = self.pieces.len() as u32;
-        self.pieces.push(piece);
+        let number = if let Some(number) = self.free_pieces.pop() {
+            self.pieces[number as usize] = piece;
+            self.marks.put(number, State::Queued);
+            number
+        } else {
+            self.pieces.push(piece);
+            self.marks.push();
+            self.pieces.len() as u32 - 1
+        };
         self.join_ring(number);
         number
     }
 
+    /// Frees the pieces of a request that is over. Whatever lists still have of them is stale.
+    pub(super) fn free_pieces_of(&mut self, request: u32) {
+        let first = self.requests[request].first;
+        let mut next = first;
+        while next != NONE {
+            self.marks.put(next, State::Over);
+            self.free_pieces.push(next);
+            next = self.pieces[next as usize].next;
+            if next == first {
+                break;
+            }
+        }
+    }
+
+    /// The pieces of a request, from any of them on.
+    pub(super) fn ring(&self, first: u32) -> impl Iterator<Item = u32> {
+        let after = move |&piece: &u32| Some(self.pieces[piece as usize].next).filter(|&next| next != first);
+        std::iter::successors(Some(first).filter(|&first| first != NONE), after)
+    }
+
     /// When it has to be woken, if nothing happens before.
     pub fn wake_at(&self) -> Option<u64> {
-        if !self.has_begun {
+        let holds_back = self.planning.as_ref().is_some_and(|planning| planning.is_new);
+        if !self.has_begun || holds_back {
             return Some(self.now_ns);
         }
         if self.is_idle() {
@@ -286,7 +306,7 @@ impl<'a> Executor<'a> {
 
     /// Whether every request that is planned or has arrived was delivered or has failed.
     pub fn is_idle(&self) -> bool {
-        self.n_open == 0
+        self.requests.len() == 0
     }
 
     /// How often what was unstarted was planned anew, whether or not that was better.

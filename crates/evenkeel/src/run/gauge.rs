@@ -31,6 +31,8 @@ pub(super) struct Gauge {
     /// Queued and running, as far as is known.
     pub(super) left: Nanoblocks,
     pub(super) is_up: bool,
+    /// Whether it belongs to the cluster, and may come back if it is down.
+    pub(super) is_member: bool,
     /// Until then it is busy with what it had to do before.
     pub(super) free_from_ns: u64,
     /// Nanoseconds a block, in one transfer: as is to be feared, the decayed mean that was seen, and as it was said to be.
@@ -49,11 +51,12 @@ pub(super) struct Gauge {
 }
 
 impl Gauge {
-    fn new(server: &Server, block_ns: f64, now_ns: u64) -> Self {
+    pub(super) fn new(server: &Server, block_ns: f64, now_ns: u64) -> Self {
         let pace_ns = block_ns * 1e6 / server.speed.millionths() as f64;
         Self {
             left: 0,
             is_up: true,
+            is_member: true,
             free_from_ns: now_ns.saturating_add(duration_ns(server.busy() as f64 * pace_ns)),
             pace_ns,
             proven_ns: pace_ns,
@@ -65,6 +68,11 @@ impl Gauge {
             peak_at_ns: now_ns,
             slots: server.slots.into(),
         }
+    }
+
+    /// The server has become what another gauge says; what it has to do and whether it is up stays as it is.
+    pub(super) fn changed(&mut self, new: &Self) {
+        *self = Self { left: self.left, is_up: self.is_up, ..new.clone() };
     }
 
     /// All servers of a cluster.

@@ -97,6 +97,9 @@ impl Marks {
     }
 }
 
+/// So few stale entries do not matter.
+pub(super) const FEW: usize = 64;
+
 /// A piece's place in a list. It is not taken out when the piece leaves, but known as stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
@@ -122,14 +125,25 @@ impl Side {
             if slots > 0 {
                 free.insert(number);
             }
-            let others = VecDeque::with_capacity(n_entries);
-            Node { first: None, others, n_queued: 0, n_running: 0, slots, is_limited: false }
+            Node { slots, others: VecDeque::with_capacity(n_entries), ..Node::default() }
         };
         Self { nodes: (0..).zip(nodes).map(node).collect(), free }
     }
 
+    /// One more node.
+    pub(super) fn push(&mut self, slots: u32) {
+        self.nodes.push(Node { slots, ..Node::default() });
+        self.free.grow(self.nodes.len());
+        self.mark(self.nodes.len() - 1);
+    }
+
     pub(super) fn has_slot(&self, node: usize) -> bool {
         self.free.has(node as u32)
+    }
+
+    /// Whether more transfers are under way at a node than it has slots, since it has lost some.
+    pub(super) fn is_overfull(&self, node: usize) -> bool {
+        self.nodes[node].n_running > self.nodes[node].slots
     }
 
     /// A transfer begins at a node.
@@ -172,7 +186,7 @@ impl DerefMut for Side {
 }
 
 /// A client or a server, and what waits for its slots, in order.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Node {
     /// The first entry lies apart, where it is looked at without a way to the others.
     first: Option<Entry>,
@@ -183,10 +197,18 @@ pub(super) struct Node {
     slots: u32,
     /// Of a server: whether it waits for the limit on all transfers.
     pub(super) is_limited: bool,
+    /// Of a client: whether it waits for others' work.
+    pub(super) is_idle: bool,
+    /// Of a client: whether it has left.
+    pub(super) is_gone: bool,
 }
 
 impl Node {
-    pub(super) fn push(&mut self, entry: Entry) {
+    /// Adds an entry. If most of the others are stale, they are dropped first.
+    pub(super) fn push(&mut self, entry: Entry, marks: &Marks) {
+        if self.others.len() > 2 * self.n_queued as usize + FEW {
+            self.drop_stale(marks);
+        }
         self.n_queued += 1;
         if self.first.is_none() {
             self.first = Some(entry);
@@ -198,6 +220,14 @@ impl Node {
     /// Drops the entry of a piece that has left, if it is the first.
     pub(super) fn pop(&mut self, piece: u32) {
         if self.first.is_some_and(|entry| entry.piece == piece) {
+            self.drop_first();
+        }
+    }
+
+    /// Drops all entries that are stale.
+    pub(super) fn drop_stale(&mut self, marks: &Marks) {
+        self.others.retain(|&entry| !marks.is_stale(entry));
+        if self.first.is_some_and(|entry| marks.is_stale(entry)) {
             self.drop_first();
         }
     }

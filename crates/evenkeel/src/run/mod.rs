@@ -18,6 +18,10 @@
 //! **A failure has a cause, and each cause its own consequence** ([`Cause`]). What was moved before is kept: only the rest
 //! is asked for again, here or elsewhere, and a hedge fetches the rest alone.
 //!
+//! **The world is open.** Requests arrive, are cancelled, and are forgotten when they are over, so that memory follows what
+//! is open. Servers, clients and replicas join, change and leave. Nothing is borrowed: an executor can move to another thread.
+//! To plan anew is an action with a snapshot, and its result an event, so that transfers go on while somebody plans.
+//!
 //! **Each request is delivered once, or fails once with the reason, unless it is cancelled.** Events about transfers that
 //! are over are refused as such and change nothing.
 //!
@@ -29,8 +33,10 @@ mod events;
 mod executor;
 mod gauge;
 mod lists;
+mod members;
 pub mod online;
 mod replan;
+mod requests;
 mod rescue;
 mod share;
 mod start;
@@ -38,29 +44,44 @@ mod timers;
 mod transfers;
 mod undecided;
 
-use crate::model::{Batch, Choice, ClientId, Cluster, Fixed, ServerId};
+use crate::model::{Batch, Choice, Client, ClientId, Cluster, Fixed, MAX_SLOTS, Server, ServerId};
 use crate::select::{Goal, optimal};
 
 pub use executor::Executor;
 pub use online::Pick;
 
+/// Names a request, as long as it is open. Row i of the plan's batch is request i; what arrives is given any other number by
+/// whoever drives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u64);
+
+/// Names a transfer. Each has a higher number than all before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TransferId(pub u64);
+
 /// What happens to the executor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub enum Event<'a> {
     /// A request that is not in the plan has arrived.
     Arrived {
-        /// Its row in the batch.
-        request: u32,
+        /// Its number, which no open request has.
+        request: RequestId,
+        /// Who wants it.
+        client: ClientId,
+        /// Its size.
+        blocks: u64,
+        /// The servers that hold it, at least one, each once.
+        replicas: &'a [ServerId],
     },
     /// A request is no longer wanted.
     Cancelled {
-        /// Its row in the batch.
-        request: u32,
+        /// Which request.
+        request: RequestId,
     },
     /// Some of a transfer was moved.
     Progress {
         /// Which transfer.
-        transfer: u64,
+        transfer: TransferId,
         /// Blocks moved so far, in all, from the first on. They are there, and are not asked for again should the transfer
         /// fail (unless it was damaged, or nothing but its end was missing).
         blocks: Fixed,
@@ -68,12 +89,12 @@ pub enum Event {
     /// All of a transfer was moved, and is good. If this is taken in without an error, it is this transfer that counts.
     Done {
         /// Which transfer.
-        transfer: u64,
+        transfer: TransferId,
     },
     /// A transfer was broken off, or what it brought is not good.
     Failed {
         /// Which transfer.
-        transfer: u64,
+        transfer: TransferId,
         /// Why.
         cause: Cause,
     },
@@ -86,6 +107,52 @@ pub enum Event {
     ServerUp {
         /// Which server.
         server: ServerId,
+    },
+    /// A server joins the cluster; or one that belongs to it, or did, is from now on as told here.
+    ServerJoined {
+        /// The next number, or one that was given before.
+        server: ServerId,
+        /// What is known of it.
+        node: &'a Server,
+    },
+    /// A server leaves for good: nobody waits for it to come back.
+    ServerLeft {
+        /// Which server.
+        server: ServerId,
+    },
+    /// A client joins; or one that is there, or was, is from now on as told here.
+    ClientJoined {
+        /// The next number, or one that was given before.
+        client: ClientId,
+        /// What is known of it.
+        node: &'a Client,
+    },
+    /// A client is gone, and all that it has received. Its requests fail, or start over at another if any client may take
+    /// any request.
+    ClientLeft {
+        /// Which client.
+        client: ClientId,
+    },
+    /// One more server holds what a request asks for.
+    ReplicaAdded {
+        /// Which request.
+        request: RequestId,
+        /// Which server.
+        server: ServerId,
+    },
+    /// A server no longer holds what a request asks for.
+    ReplicaLost {
+        /// Which request.
+        request: RequestId,
+        /// Which server.
+        server: ServerId,
+    },
+    /// The plan that [`Action::Plan`] asked for is made. What has started or moved since then stays as it is.
+    Planned {
+        /// Which plan.
+        number: u32,
+        /// Who serves each row of the snapshot's batch.
+        choice: &'a Choice,
     },
     /// Time has passed.
     Wake,
@@ -117,10 +184,10 @@ pub enum Cause {
 pub enum Action {
     /// Move some blocks.
     Start {
-        /// Its number, higher than that of all before.
-        transfer: u64,
-        /// The request's row in the batch.
-        request: u32,
+        /// Its number.
+        transfer: TransferId,
+        /// Of which request.
+        request: RequestId,
         /// Who receives.
         client: ClientId,
         /// Who sends.
@@ -135,12 +202,12 @@ pub enum Action {
     /// Break a transfer off; it is over, and its slots are free.
     Withdraw {
         /// Which transfer.
-        transfer: u64,
+        transfer: TransferId,
     },
     /// Some blocks at a server are damaged: whoever can repair them should know.
     Report {
-        /// The request's row in the batch.
-        request: u32,
+        /// Of which request.
+        request: RequestId,
         /// Who sent them.
         server: ServerId,
         /// Where in the request they begin.
@@ -148,17 +215,23 @@ pub enum Action {
         /// How many blocks.
         blocks: Fixed,
     },
+    /// Plan what [`Executor::snapshot`] has anew, on any thread, and tell [`Event::Planned`]. Transfers go on meanwhile.
+    /// Whoever plans at once tells so before anything else.
+    Plan {
+        /// Which plan: they are counted.
+        number: u32,
+    },
     /// All of a request is there.
     Deliver {
-        /// Its row in the batch.
-        request: u32,
+        /// Which request.
+        request: RequestId,
         /// Who has it: its own client, or the one that took it over.
         client: ClientId,
     },
     /// A request is given up.
     Fail {
-        /// Its row in the batch.
-        request: u32,
+        /// Which request.
+        request: RequestId,
         /// Why.
         reason: Reason,
     },
@@ -179,26 +252,38 @@ pub enum Reason {
     NoCopy { server: ServerId },
     #[error("server number {} has refused it for too long; ask for less at once, or wait longer", server.0)]
     Refused { server: ServerId },
+    #[error("its client has left")]
+    ClientLeft,
 }
 
 /// An event that does not fit what came before. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Misfit {
-    #[error("there is no request {0}; the batch must have all that will ever arrive")]
-    NoSuchRequest(u32),
+    #[error("there is no client number {0}")]
+    NoSuchClient(u32),
     #[error("there is no server number {0}")]
     NoSuchServer(u32),
-    #[error("transfer {0} was never started")]
-    NoSuchTransfer(u64),
-    #[error("transfer {0} is over")]
-    Over(u64),
-    #[error("request {0} is known already, from the plan or since it arrived")]
-    Known(u32),
-    #[error("request {0} has not arrived, or is over")]
-    NotOpen(u32),
-    #[error("transfer {0} cannot have moved that much; tell all that was moved so far, each time more")]
-    WrongProgress(u64),
+    #[error("transfer {} was never started", .0.0)]
+    NoSuchTransfer(TransferId),
+    #[error("transfer {} is over", .0.0)]
+    Over(TransferId),
+    #[error("request {} is open already, from the plan or since it arrived", .0.0)]
+    Known(RequestId),
+    #[error("request {} has not arrived, or is over", .0.0)]
+    NotOpen(RequestId),
+    #[error("request {} needs a replica, each on another server, and not more than a thousand", .0.0)]
+    BadReplicas(RequestId),
+    #[error("too many requests are open; let some end first")]
+    TooMany,
+    #[error("{0} slots; give at least one and at most {MAX_SLOTS}")]
+    BadSlots(u32),
+    #[error("plan {0} was not asked for, or is made already")]
+    NotAsked(u32),
+    #[error("plan {0} is not of the snapshot's batch; give a server that holds it for each of its rows")]
+    OtherPlan(u32),
+    #[error("transfer {} cannot have moved that much; tell all that was moved so far, each time more", .0.0)]
+    WrongProgress(TransferId),
     #[error("it is {now_ns} ns already; tell events in the order of time")]
     Past { now_ns: u64 },
 }
@@ -240,16 +325,22 @@ pub enum Decide {
     WhenFree,
 }
 
-/// Chooses replicas for what is unstarted.
-pub type Planner = fn(&Batch, &Cluster) -> Choice;
+/// All that has not started, to be planned anew.
+#[derive(Debug)]
+pub struct Snapshot {
+    /// Which plan this is for.
+    pub number: u32,
+    /// What has not started: a row for each piece.
+    pub batch: Batch,
+    /// The servers with the speeds that were learnt, and what is under way as their backlog.
+    pub cluster: Cluster,
+}
 
-/// When and how to plan anew.
-#[derive(Clone, Copy, Debug)]
-pub struct Replan {
-    /// By which share the predicted end, counted from the start of the run, has to exceed that of the last plan.
-    pub share: f64,
-    /// Who plans.
-    pub planner: Planner,
+impl Snapshot {
+    /// The choice after which the last server is done as early as can be.
+    pub fn choose(&self) -> Choice {
+        optimal::select(&self.batch, &self.cluster, Goal::MaxLoad).0
+    }
 }
 
 /// How an executor behaves. [`Settings::default`] is for plans, [`Settings::online`] for requests that arrive over
@@ -266,8 +357,9 @@ pub struct Settings {
     pub late: Late,
     /// When a transfer is late enough for a second copy.
     pub hedge_after: Late,
-    /// Whether to plan anew, and when.
-    pub replan: Option<Replan>,
+    /// By which share the predicted end, counted from the start of the run, has to exceed that of the last plan for a new
+    /// one; none: never.
+    pub replan_after: Option<f64>,
     /// Blocks that may be moved twice, in all; 0: what is late is only waited for. Without re-planning, whatever waits
     /// behind a transfer that is late enough goes elsewhere, too, which moves nothing twice.
     pub hedge_blocks: u64,
@@ -285,7 +377,6 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        let planner: Planner = |batch, cluster| optimal::select(batch, cluster, Goal::MaxLoad).0;
         Self {
             block_ns: 1e9,
             pick: Pick::LeastLoaded,
@@ -294,7 +385,7 @@ impl Default for Settings {
             late: Late::Share(0.5),
             hedge_after: Late::Share(0.5),
             // A tenth: planning costs far less than a tenth of any run that is worth planning.
-            replan: Some(Replan { share: 0.1, planner }),
+            replan_after: Some(0.1),
             hedge_blocks: 0,
             most_failures: 4,
             patience_ns: 30_000_000_000,
@@ -308,7 +399,7 @@ impl Settings {
     /// The server is picked when a request arrives, and the request stays there; with [`Decide::WhenFree`], when one is
     /// free.
     pub fn online(pick: Pick) -> Self {
-        Self { pick, replan: None, ..Self::default() }
+        Self { pick, replan_after: None, ..Self::default() }
     }
 
     /// `hedged`: two choices, and a second copy of what is later than 95 of 100, up to a twentieth of all blocks:

@@ -1,12 +1,12 @@
 //! What to do about what is late, fails, or waits for a server that is down.
 
-use std::cmp::Reverse;
+use std::collections::VecDeque;
 
-use super::executor::{End, Executor, Stage};
+use super::executor::{End, Executor};
 use super::lists::{Entry, NONE, State};
 use super::timers::Timer;
 use super::transfers::Running;
-use super::{Action, Cause, Reason};
+use super::{Action, Cause, Reason, RequestId, TransferId};
 use crate::model::ServerId;
 
 /// A transfer that gives no sign of life is lost when it has taken so many times what was expected, and the
@@ -15,15 +15,16 @@ const LOST_AFTER: u64 = 4;
 /// A server that refuses is left alone so long at least.
 const LEAST_RETRY_NS: u64 = 1_000_000;
 
-impl Executor<'_> {
+impl Executor {
     /// From now on lists only tell who is first.
     pub(super) fn leave_plan(&mut self) {
         if std::mem::replace(&mut self.keeps_to_plan, false) {
+            self.in_turn = VecDeque::new();
             self.to_look_at.extend((0..self.servers.len() as u32).map(End::Server));
         }
     }
 
-    pub(super) fn on_late(&mut self, transfer: u64, out: &mut Vec<Action>) {
+    pub(super) fn on_late(&mut self, transfer: TransferId, out: &mut Vec<Action>) {
         let Some(run) = self.running.get(transfer).copied() else { return };
         let silent_ns = self.now_ns - run.heard_ns;
         let is_lost =
@@ -47,12 +48,13 @@ impl Executor<'_> {
 
     /// Starts what is left of a piece that is late a second time elsewhere, if that is likely to be done earlier; if its
     /// client has no slot for that, in place of the first.
-    fn hedge(&mut self, transfer: u64, out: &mut Vec<Action>) {
+    fn hedge(&mut self, transfer: TransferId, out: &mut Vec<Action>) {
         let Some(run) = self.running.get(transfer).copied() else { return };
         let piece = self.pieces[run.piece as usize];
         let rest = run.size - run.moved;
-        let is_hedged = self.requests[piece.request as usize].is_hedged || run.twin.is_some();
-        if is_hedged || rest > self.hedge_left || rest == 0 {
+        let is_hedged = self.requests[piece.request].is_hedged || run.twin.is_some();
+        if is_hedged || rest > self.hedge_left || rest == 0 || self.clients.is_overfull(piece.client.index())
+        {
             return;
         }
         let others = self.holders(run.piece).filter(|&server| server != run.server);
@@ -61,7 +63,7 @@ impl Executor<'_> {
         let fastest = others.min_by(|&a, &b| pace_ns(a).total_cmp(&pace_ns(b)));
         let Some(other) = fastest.filter(|&other| pace_ns(other) < pace_ns(run.server)) else { return };
         self.hedge_left -= rest;
-        self.requests[piece.request as usize].is_hedged = true;
+        self.requests[piece.request].is_hedged = true;
         if self.clients.has_slot(piece.client.index()) && !self.is_at_limit() {
             let from = run.from + run.moved;
             let twin = self.start_from(from, run.piece, piece.client, other, Some(transfer), out);
@@ -78,7 +80,7 @@ impl Executor<'_> {
     /// Sends what waits behind a transfer that is late enough to be hedged elsewhere, as far as it is likely to be done
     /// earlier there. Where plans are made anew, that is their task.
     fn relieve(&mut self, server: ServerId) {
-        if self.settings.replan.is_some() || self.servers[server.index()].n_queued == 0 {
+        if self.settings.replan_after.is_some() || self.servers[server.index()].n_queued == 0 {
             return;
         }
         let entries = self.servers[server.index()].entries();
@@ -97,26 +99,25 @@ impl Executor<'_> {
         }
     }
 
-    pub(super) fn on_failed(&mut self, transfer: u64, cause: Cause, out: &mut Vec<Action>) {
+    pub(super) fn on_failed(&mut self, transfer: TransferId, cause: Cause, out: &mut Vec<Action>) {
         self.leave_plan();
         let Some(mut run) = self.running.get(transfer).copied() else { return };
         self.release(transfer, run.moved);
         match cause {
             Cause::Unreachable | Cause::TimedOut => self.lost(&[run], out),
             Cause::NotHeld => {
-                self.barred.request(run.request, run.server);
                 self.try_elsewhere(&run, out);
-                self.leave(run.request, run.server, out);
+                self.forget_replica(run.request, run.server, out);
             }
             Cause::Damaged => {
                 let sent = self.pieces[run.piece as usize].without(run.from);
                 out.push(Action::Report {
-                    request: run.request,
+                    request: self.requests[run.request].id,
                     server: run.server,
                     offset: sent.offset,
                     blocks: sent.blocks,
                 });
-                self.barred.piece(run.request, run.piece, run.server);
+                self.barred.insert(run.request, run.piece, run.server);
                 run.moved = 0;
                 // A hedge fetches only what this one had not brought.
                 let hedge =
@@ -150,12 +151,14 @@ impl Executor<'_> {
         }
     }
 
-    /// Sends what waits of a request at a server elsewhere.
-    fn leave(&mut self, request: u32, server: ServerId, out: &mut Vec<Action>) {
-        let first = self.requests[request as usize].first;
+    /// A server has nothing of a request: what waits for it there goes elsewhere.
+    pub(super) fn forget_replica(&mut self, request: u32, server: ServerId, out: &mut Vec<Action>) {
+        let known = &mut self.requests[request];
+        known.holders.retain(|holder| *holder != server);
+        let first = known.first;
         let mut next = first;
-        loop {
-            if self.requests[request as usize].stage == Stage::Over {
+        while next != NONE {
+            if !self.requests.is_open(request) {
                 return;
             }
             let piece = self.pieces[next as usize];
@@ -172,7 +175,7 @@ impl Executor<'_> {
         }
     }
 
-    fn withdraw_failed(&mut self, transfer: u64, out: &mut Vec<Action>) {
+    fn withdraw_failed(&mut self, transfer: TransferId, out: &mut Vec<Action>) {
         if let Some(run) = self.running.get(transfer).copied() {
             self.withdraw(transfer, out);
             self.lost(&[run], out);
@@ -199,10 +202,10 @@ impl Executor<'_> {
     /// what is left of their pieces starts again, if it was not one failure too many.
     fn lost(&mut self, runs: &[Running], out: &mut Vec<Action>) {
         let Some(&Running { request, server, .. }) = runs.first() else { return };
-        self.requests[request as usize].n_failures += 1;
+        self.requests[request].n_failures += 1;
         let are_all_saved =
             runs.iter().all(|run| run.twin.is_some_and(|twin| self.running.get(twin).is_some()));
-        if self.requests[request as usize].n_failures > self.settings.most_failures && !are_all_saved {
+        if self.requests[request].n_failures > self.settings.most_failures && !are_all_saved {
             self.fail(request, Reason::Failures { server }, out);
         } else {
             runs.iter().for_each(|run| self.try_elsewhere(run, out));
@@ -210,7 +213,7 @@ impl Executor<'_> {
     }
 
     /// Whether a piece that lost a transfer has another one.
-    fn goes_on(&mut self, twin: Option<u64>) -> bool {
+    fn goes_on(&mut self, twin: Option<TransferId>) -> bool {
         let Some(twin) = twin else { return false };
         let Some(run) = self.running.get_mut(twin) else { return false };
         run.twin = None;
@@ -228,8 +231,7 @@ impl Executor<'_> {
         if let Some(server) = chosen {
             self.queue(piece, server);
             self.watch(server);
-        } else if self.batch.replicas().of(waiting.request as usize).iter().all(|s| self.is_barred(piece, *s))
-        {
+        } else if self.is_hopeless(piece) {
             let (request, server) = (waiting.request, not.unwrap_or(waiting.server));
             // It is in no list.
             self.marks.put(piece, State::Parked);
@@ -239,8 +241,16 @@ impl Executor<'_> {
         }
     }
 
+    /// Whether no server will ever serve a piece.
+    pub(super) fn is_hopeless(&self, piece: u32) -> bool {
+        let holders = &self.requests[self.pieces[piece as usize].request].holders;
+        let is_no_use =
+            |&server: &ServerId| !self.gauges[server.index()].is_member || self.is_barred(piece, server);
+        holders.iter().all(is_no_use)
+    }
+
     fn is_barred(&self, piece: u32, server: ServerId) -> bool {
-        self.barred.has(piece, &self.pieces[piece as usize], server)
+        self.barred.has(self.pieces[piece as usize].request, piece, server)
     }
 
     /// Whether a server is up and may be asked for a piece.
@@ -249,9 +259,9 @@ impl Executor<'_> {
     }
 
     /// The servers that can serve a piece.
-    fn holders(&self, piece: u32) -> impl Iterator<Item = ServerId> + Clone {
+    pub(super) fn holders(&self, piece: u32) -> impl Iterator<Item = ServerId> + Clone {
         let request = self.pieces[piece as usize].request;
-        let holders = self.batch.replicas().of(request as usize).iter().copied();
+        let holders = self.requests[request].holders.iter().copied();
         holders.filter(move |&server| self.can_serve(piece, server))
     }
 
@@ -285,23 +295,32 @@ impl Executor<'_> {
         let client = waiting.client;
         self.gauges[server.index()].left += waiting.size();
         self.marks.put(piece, State::Queued);
-        self.servers[server.index()].push(self.marks.entry(piece, client.0));
-        self.clients[client.index()].push(self.marks.entry(piece, server.0));
+        self.servers[server.index()].push(self.marks.entry(piece, client.0), &self.marks);
+        self.clients[client.index()].push(self.marks.entry(piece, server.0), &self.marks);
+        if self.keeps_to_plan && self.cluster.max_concurrent().is_some() {
+            self.in_turn.push_back(self.marks.entry(piece, NONE));
+        }
         if self.settings.shares_work {
-            self.longest.push((self.clients[client.index()].n_queued, Reverse(client.0)));
+            self.lengthened(client);
         }
         self.to_look_at.push(End::Server(server.0));
     }
 
     /// Gives a request up.
-    fn fail(&mut self, request: u32, reason: Reason, out: &mut Vec<Action>) {
-        self.close(request, out);
+    pub(super) fn fail(&mut self, request: u32, reason: Reason, out: &mut Vec<Action>) {
+        let request = self.close(request, out);
         out.push(Action::Fail { request, reason });
     }
 
+    /// Ends a request.
+    pub(super) fn close(&mut self, request: u32, out: &mut Vec<Action>) -> RequestId {
+        self.end_pieces(request, out);
+        self.over(request)
+    }
+
     /// Ends all that waits or is under way for a request.
-    pub(super) fn close(&mut self, request: u32, out: &mut Vec<Action>) {
-        let first = self.requests[request as usize].first;
+    pub(super) fn end_pieces(&mut self, request: u32, out: &mut Vec<Action>) {
+        let first = self.requests[request].first;
         let (mut next, mut is_running) = (first, false);
         while next != NONE {
             let piece = self.pieces[next as usize];
@@ -325,7 +344,6 @@ impl Executor<'_> {
                 self.withdraw(transfer, out);
             }
         }
-        self.over(request);
     }
 
     pub(super) fn give_up_waiting(&mut self, piece: u32, out: &mut Vec<Action>) {
@@ -355,6 +373,16 @@ impl Executor<'_> {
     }
 
     pub(super) fn on_up(&mut self, server: ServerId) {
+        if self.gauges[server.index()].is_up {
+            return;
+        }
+        self.back(server);
+        self.open(server);
+        self.one_more_server();
+    }
+
+    /// A server is up: what waited for it to come back goes there.
+    pub(super) fn back(&mut self, server: ServerId) {
         if std::mem::replace(&mut self.gauges[server.index()].is_up, true) {
             return;
         }
@@ -363,15 +391,16 @@ impl Executor<'_> {
             if self.marks.is_stale(entry) {
                 continue;
             }
-            if !self.holders(entry.piece).any(|holder| holder == server) {
-                self.parked.push_back((until_ns, entry));
-            } else if self.decides_late() {
-                self.wait_for_any(entry.piece);
+            if self.holders(entry.piece).any(|holder| holder == server) {
+                self.has_come_back(entry.piece, server);
             } else {
-                self.queue(entry.piece, server);
+                self.parked.push_back((until_ns, entry));
             }
         }
-        self.open(server);
-        self.one_more_server();
+    }
+
+    /// A piece that has waited for a server to come back has one.
+    pub(super) fn has_come_back(&mut self, piece: u32, server: ServerId) {
+        if self.decides_late() { self.wait_for_any(piece) } else { self.queue(piece, server) }
     }
 }

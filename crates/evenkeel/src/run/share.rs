@@ -5,21 +5,24 @@
 //! nothing before.
 
 use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use super::Action;
 use super::executor::{End, Executor};
+use super::lists::FEW;
 use crate::model::ClientId;
 
 /// Entries of the longest list that are looked at.
 const N_ENTRIES: usize = 64;
 
-impl Executor<'_> {
+impl Executor {
     /// Lets a client that has nothing to do have a piece whose own client is busy, if work is shared.
     pub(super) fn hand_over(&mut self, piece: u32, out: &mut Vec<Action>) -> bool {
         if !self.settings.shares_work || !self.is_whole(piece) {
             return false;
         }
         while let Some(client) = self.idle.pop() {
+            self.clients[client as usize].is_idle = false;
             if self.clients[client as usize].n_queued == 0 && self.clients.has_slot(client as usize) {
                 self.start_for(piece, ClientId(client), out);
                 self.to_look_at.push(End::Client(client));
@@ -35,11 +38,26 @@ impl Executor<'_> {
         while self.settings.shares_work && self.clients[client].n_queued == 0 && self.clients.has_slot(client)
         {
             let Some(piece) = self.of_longest_list(ClientId(client as u32)) else {
-                self.idle.push(client as u32);
+                if !std::mem::replace(&mut self.clients[client].is_idle, true) {
+                    self.idle.push(client as u32);
+                }
                 return;
             };
             self.start_for(piece, ClientId(client as u32), out);
         }
+    }
+
+    /// The lengths of all clients' lists.
+    pub(super) fn lengths(&self) -> BinaryHeap<(u32, Reverse<u32>)> {
+        (0..).zip(self.clients.iter()).map(|(client, node)| (node.n_queued, Reverse(client))).collect()
+    }
+
+    /// A client's list has become longer.
+    pub(super) fn lengthened(&mut self, client: ClientId) {
+        if self.longest.len() > 2 * self.clients.len() + FEW {
+            self.longest = self.lengths();
+        }
+        self.longest.push((self.clients[client.index()].n_queued, Reverse(client.0)));
     }
 
     fn of_longest_list(&mut self, taker: ClientId) -> Option<u32> {

@@ -5,7 +5,7 @@ use super::gauge::{Nanoblocks, blocks, duration_ns};
 use super::lists::{Entry, Piece, State};
 use super::timers::Timer;
 use super::transfers::Running;
-use super::{Action, Late};
+use super::{Action, Late, TransferId};
 use crate::model::{ClientId, ServerId};
 
 /// Entries of a list that are looked at for one that can start.
@@ -13,7 +13,7 @@ pub(super) const N_LOOKED_AT: usize = 8;
 /// Before much is known a transfer is late when it has taken so many times what was expected.
 const LATE_AT_FIRST: f64 = 3.0;
 
-impl Executor<'_> {
+impl Executor {
     /// Starts whatever can start at the nodes that are to be looked at.
     pub(super) fn start_all(&mut self, out: &mut Vec<Action>) {
         while let Some(end) = self.next_to_look_at() {
@@ -85,15 +85,16 @@ impl Executor<'_> {
 
     /// Under a limit on all transfers what stands behind must not take the place of what stands before, wherever.
     fn start_in_turn(&mut self, out: &mut Vec<Action>) {
-        while let Some(piece) = self.pieces.get(self.n_left_lists) {
-            if self.marks.state(self.n_left_lists as u32) == State::Queued {
+        while let Some(&entry) = self.in_turn.front() {
+            if !self.marks.is_stale(entry) {
+                let piece = &self.pieces[entry.piece as usize];
                 let has_slots = self.clients.has_slot(piece.client.index());
                 if !has_slots || !self.servers.has_slot(piece.server.index()) || self.is_at_limit() {
                     return;
                 }
-                self.start(self.n_left_lists as u32, out);
+                self.start(entry.piece, out);
             }
-            self.n_left_lists += 1;
+            self.in_turn.pop_front();
         }
     }
 
@@ -168,7 +169,7 @@ impl Executor<'_> {
         client: ClientId,
         server: ServerId,
         out: &mut Vec<Action>,
-    ) -> u64 {
+    ) -> TransferId {
         self.start_from(0, piece, client, server, None, out)
     }
 
@@ -179,9 +180,9 @@ impl Executor<'_> {
         piece: u32,
         client: ClientId,
         server: ServerId,
-        twin: Option<u64>,
+        twin: Option<TransferId>,
         out: &mut Vec<Action>,
-    ) -> u64 {
+    ) -> TransferId {
         self.clients.begin(client.index());
         self.servers.begin(server.index());
         let Piece { request, due_ns, next, .. } = self.pieces[piece as usize];
@@ -216,7 +217,7 @@ impl Executor<'_> {
         let piece = self.pieces[piece as usize].without(from);
         out.push(Action::Start {
             transfer,
-            request,
+            request: self.requests[request].id,
             client,
             server,
             offset: piece.offset,
@@ -238,7 +239,7 @@ impl Executor<'_> {
     }
 
     /// A transfer is late after this time.
-    pub(super) fn watch_out(&mut self, transfer: u64, after_ns: u64) {
+    pub(super) fn watch_out(&mut self, transfer: TransferId, after_ns: u64) {
         let late_ns = self.timers.set_after(self.now_ns, after_ns, Timer::Late(transfer));
         if let Some(run) = self.running.get_mut(transfer) {
             run.late_ns = late_ns;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::OccupiedEntry;
 
+use super::TransferId;
 use crate::model::ServerId;
 
 /// A timer is due later than asked by at most this part of the time it was set for.
@@ -14,7 +15,7 @@ pub(super) enum Timer {
     /// A server is done with what it had to do before.
     Free(ServerId),
     /// A transfer is late, unless it is over.
-    Late(u64),
+    Late(TransferId),
 }
 
 /// Timers by the time they are due. The further away, the coarser that time, so that many are due at once: as in

@@ -1,5 +1,6 @@
 //! The transfers under way, found by their numbers.
 
+use super::TransferId;
 use super::gauge::Nanoblocks;
 use crate::model::{ClientId, ServerId};
 
@@ -32,14 +33,14 @@ pub(super) struct Running {
     /// Whether the piece is all of its request.
     pub(super) is_alone: bool,
     /// Another transfer of the same piece.
-    pub(super) twin: Option<u64>,
+    pub(super) twin: Option<TransferId>,
 }
 
 /// All transfers under way.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
     /// None where no transfer is; its number is kept beside it.
-    places: Vec<Option<(u64, Running)>>,
+    places: Vec<Option<(TransferId, Running)>>,
     free: Vec<u32>,
     n_started: u64,
 }
@@ -51,28 +52,28 @@ impl Transfers {
     }
 
     /// Adds one and gives it a number.
-    pub(super) fn insert(&mut self, run: Running) -> u64 {
+    pub(super) fn insert(&mut self, run: Running) -> TransferId {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
             self.places.len() as u32 - 1
         });
-        let number = self.n_started << PLACE_BITS | u64::from(place);
+        let number = TransferId(self.n_started << PLACE_BITS | u64::from(place));
         self.n_started += 1;
         self.places[place as usize] = Some((number, run));
         number
     }
 
     /// Whether a transfer has ever had that number, or might have.
-    pub(super) fn was_started(&self, number: u64) -> bool {
-        number >> PLACE_BITS < self.n_started
+    pub(super) fn was_started(&self, number: TransferId) -> bool {
+        number.0 >> PLACE_BITS < self.n_started
     }
 
-    pub(super) fn get(&self, number: u64) -> Option<&Running> {
+    pub(super) fn get(&self, number: TransferId) -> Option<&Running> {
         let place = self.places.get(place(number))?.as_ref();
         place.filter(|(own, _)| *own == number).map(|(_, run)| run)
     }
 
-    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Running> {
+    pub(super) fn get_mut(&mut self, number: TransferId) -> Option<&mut Running> {
         let place = self.places.get_mut(place(number))?.as_mut();
         place.filter(|(own, _)| *own == number).map(|(_, run)| run)
     }
@@ -83,11 +84,11 @@ impl Transfers {
     }
 
     /// Those of some kind, and their numbers.
-    pub(super) fn filtered(&self, is_asked: impl Fn(&Running) -> bool) -> Vec<(u64, Running)> {
+    pub(super) fn filtered(&self, is_asked: impl Fn(&Running) -> bool) -> Vec<(TransferId, Running)> {
         self.places.iter().flatten().filter(|(_, run)| is_asked(run)).copied().collect()
     }
 
-    pub(super) fn remove(&mut self, number: u64) -> Option<Running> {
+    pub(super) fn remove(&mut self, number: TransferId) -> Option<Running> {
         let run = *self.get(number)?;
         self.places[place(number)] = None;
         self.free.push(place(number) as u32);
@@ -95,6 +96,6 @@ impl Transfers {
     }
 }
 
-fn place(number: u64) -> usize {
-    (number & ((1 << PLACE_BITS) - 1)) as usize
+fn place(number: TransferId) -> usize {
+    (number.0 & ((1 << PLACE_BITS) - 1)) as usize
 }

@@ -6,7 +6,7 @@
 use std::collections::VecDeque;
 
 use super::executor::{End, Executor};
-use super::lists::{Entry, Marks, NONE, State};
+use super::lists::{Entry, FEW, Marks, NONE, State};
 use super::start::N_LOOKED_AT;
 use super::{Action, Decide};
 use crate::model::{Cluster, ServerId};
@@ -14,20 +14,46 @@ use crate::model::{Cluster, ServerId};
 /// What waits at each end, oldest first. Entries of what has started elsewhere are stale.
 #[derive(Debug)]
 pub(super) struct Undecided {
-    clients: Vec<VecDeque<Entry>>,
-    servers: Vec<VecDeque<Entry>>,
+    clients: Vec<List>,
+    servers: Vec<List>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct List {
+    entries: VecDeque<Entry>,
+    /// How many entries were not stale when that was last looked at.
+    n_fresh: usize,
+}
+
+impl List {
+    /// Adds an entry. If most of the others may be stale, they are looked through first.
+    fn push(&mut self, entry: Entry, marks: &Marks) {
+        if self.entries.len() > 2 * self.n_fresh + FEW {
+            self.entries.retain(|&entry| !marks.is_stale(entry));
+            self.n_fresh = self.entries.len();
+        }
+        self.entries.push_back(entry);
+    }
 }
 
 impl Undecided {
     pub(super) fn new(cluster: &Cluster) -> Self {
-        let lists = |n| vec![VecDeque::new(); n];
+        let lists = |n| vec![List::default(); n];
         Self { clients: lists(cluster.clients().len()), servers: lists(cluster.servers().len()) }
+    }
+
+    pub(super) fn add_client(&mut self) {
+        self.clients.push(List::default());
+    }
+
+    pub(super) fn add_server(&mut self) {
+        self.servers.push(List::default());
     }
 
     fn at(&mut self, end: End) -> &mut VecDeque<Entry> {
         match end {
-            End::Client(client) => &mut self.clients[client as usize],
-            End::Server(server) => &mut self.servers[server as usize],
+            End::Client(client) => &mut self.clients[client as usize].entries,
+            End::Server(server) => &mut self.servers[server as usize].entries,
         }
     }
 }
@@ -46,7 +72,7 @@ fn first_few(list: &mut VecDeque<Entry>, marks: &Marks) -> Vec<Entry> {
     few
 }
 
-impl Executor<'_> {
+impl Executor {
     /// Whether a request that arrives now waits for whichever server is free first.
     pub(super) fn decides_late(&self) -> bool {
         self.settings.decide == Decide::WhenFree && !self.keeps_to_plan && !self.settings.shares_work
@@ -58,12 +84,12 @@ impl Executor<'_> {
         self.marks.put(piece, State::Undecided);
         let waiting = &self.pieces[piece as usize];
         let client = waiting.client.0;
-        self.undecided.clients[client as usize].push_back(self.marks.entry(piece, NONE));
-        for server in self.batch.replicas().of(waiting.request as usize) {
-            if self.barred.has(piece, waiting, *server) {
+        self.undecided.clients[client as usize].push(self.marks.entry(piece, NONE), &self.marks);
+        for server in &self.requests[waiting.request].holders {
+            if self.barred.has(waiting.request, piece, *server) {
                 continue;
             }
-            self.undecided.servers[server.index()].push_back(self.marks.entry(piece, client));
+            self.undecided.servers[server.index()].push(self.marks.entry(piece, client), &self.marks);
             self.to_look_at.push(End::Server(server.0));
         }
         // Looked at first, so that the policy has all servers to pick from.
@@ -103,9 +129,9 @@ impl Executor<'_> {
         if !self.clients.has_slot(waiting.client.index()) {
             return None;
         }
-        let holders = self.batch.replicas().of(waiting.request as usize).iter().copied();
+        let holders = self.requests[waiting.request].holders.iter().copied();
         let is_free = |server: &ServerId| {
-            self.servers.has_slot(server.index()) && !self.barred.has(piece, waiting, *server)
+            self.servers.has_slot(server.index()) && !self.barred.has(waiting.request, piece, *server)
         };
         let free = holders.filter(is_free);
         let pick = self.settings.pick;
@@ -115,7 +141,7 @@ impl Executor<'_> {
 
     /// A server is down: what no other holds waits for one to come back.
     pub(super) fn park_undecided(&mut self, server: ServerId) {
-        let mut list = std::mem::take(&mut self.undecided.servers[server.index()]);
+        let mut list = std::mem::take(self.undecided.at(End::Server(server.0)));
         list.retain(|&entry| !self.marks.is_stale(entry));
         for &entry in &list {
             if !self.has_holder(entry.piece) {
@@ -123,6 +149,6 @@ impl Executor<'_> {
             }
         }
         list.retain(|&entry| !self.marks.is_stale(entry));
-        self.undecided.servers[server.index()] = list;
+        *self.undecided.at(End::Server(server.0)) = list;
     }
 }

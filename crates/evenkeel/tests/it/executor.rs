@@ -1,511 +1,19 @@
 //! The executor in worlds where nothing changes, and where everything may go wrong.
 
-use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::{self, Batch, Cluster, Fixed, Schedule, ServerId, Speed, Transfer};
 use evenkeel::order::colour;
-use evenkeel::run::{Action, BadPlan, Cause, Decide, Event, Executor, Late, Misfit, Pick, Reason, Settings};
+use evenkeel::run::{
+    Action, BadPlan, Cause, Decide, Event, Executor, Late, Misfit, Pick, Reason, RequestId, Settings,
+    TransferId,
+};
 use evenkeel::select::{Goal, optimal};
 use proptest::prelude::*;
-use proptest::sample::select;
 
 use crate::bidding::batches;
 use crate::support::{Case, Request, Scene, Speeds, config, kinds, scenes};
-
-const SECOND: u64 = 1_000_000_000;
-
-/// What may go wrong, each in so many of 100 transfers, or events a server.
-#[derive(Clone, Copy, Debug, Default)]
-struct Chaos {
-    slow: u32,
-    fail: u32,
-    lose: u32,
-    double: u32,
-    late: u32,
-    progress: u32,
-    outages: u32,
-    cancel: u32,
-    /// Of failures: another cause than that the server cannot be reached.
-    cause: u32,
-}
-
-/// What will happen, if nobody prevents it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Next {
-    Progress(u64, Fixed),
-    Done(u64),
-    Failed(u64),
-    Cancel(u32),
-    Down(u32),
-    Up(u32),
-    Arrive(u32),
-}
-
-/// A transfer as the world sees it.
-#[derive(Clone, Copy, Debug)]
-struct Moving {
-    request: u32,
-    client: usize,
-    server: usize,
-    offset: u128,
-    blocks: u128,
-    /// What was told to be moved.
-    moved: u128,
-}
-
-/// A cluster that carries out what the executor says, and checks all that it says.
-struct World<'a> {
-    batch: &'a Batch,
-    cluster: &'a Cluster,
-    settings: Settings,
-    executor: Executor<'a>,
-    chaos: Chaos,
-    draw: Seeded,
-    /// How many times slower each server is than said.
-    slowness: Vec<u64>,
-    now_ns: u64,
-    /// When the executor has last taken something in.
-    heard_ns: u64,
-    next: BinaryHeap<Reverse<(u64, u64, Next)>>,
-    n_said: u64,
-    is_up: Vec<bool>,
-    moving: BTreeMap<u64, Moving>,
-    over: BTreeSet<u64>,
-    delivered: BTreeMap<u32, usize>,
-    failed: BTreeMap<u32, Reason>,
-    cancelled: BTreeSet<u32>,
-    /// What has come of each request.
-    received: BTreeMap<u32, Vec<(u128, u128)>>,
-    /// Servers that said that they have nothing of a request, or sent damaged blocks from one place to another.
-    not_held: BTreeSet<(u32, usize)>,
-    damaged: Vec<(u32, usize, u128, u128)>,
-    n_kept: u32,
-    /// Until when servers want to be left alone.
-    refuses_until_ns: BTreeMap<usize, u64>,
-    hedged: BTreeSet<u32>,
-    hedge_blocks: u128,
-    log: Vec<(u64, Action)>,
-    end_ns: u64,
-}
-
-impl<'a> World<'a> {
-    fn new(
-        batch: &'a Batch,
-        cluster: &'a Cluster,
-        plan: &Schedule,
-        settings: Settings,
-        chaos: Chaos,
-        seed: u64,
-    ) -> Self {
-        let executor = Executor::new(batch, cluster, plan, settings, 0).expect("a good plan");
-        let mut world = Self {
-            batch,
-            cluster,
-            settings,
-            executor,
-            chaos,
-            draw: Seeded::new(seed),
-            slowness: vec![1; batch.n_servers()],
-            now_ns: 0,
-            heard_ns: 0,
-            next: BinaryHeap::new(),
-            n_said: 0,
-            is_up: vec![true; batch.n_servers()],
-            moving: BTreeMap::new(),
-            over: BTreeSet::new(),
-            delivered: BTreeMap::new(),
-            failed: BTreeMap::new(),
-            cancelled: BTreeSet::new(),
-            received: BTreeMap::new(),
-            not_held: BTreeSet::new(),
-            damaged: Vec::new(),
-            n_kept: 0,
-            refuses_until_ns: BTreeMap::new(),
-            hedged: BTreeSet::new(),
-            hedge_blocks: 0,
-            log: Vec::new(),
-            end_ns: 0,
-        };
-        let planned: BTreeSet<u32> = plan.transfers.iter().map(|t| t.request).collect();
-        for request in (0..batch.n_requests() as u32).filter(|request| !planned.contains(request)) {
-            let at = u64::from(world.draw.below(20)) * SECOND / 4;
-            world.say(at, Next::Arrive(request));
-        }
-        for request in 0..batch.n_requests() as u32 {
-            if world.happens(chaos.cancel) {
-                let at = u64::from(world.draw.below(20)) * SECOND / 4;
-                world.say(at, Next::Cancel(request));
-            }
-        }
-        for server in 0..batch.n_servers() as u32 {
-            let mut at = 0;
-            while world.happens(chaos.outages) {
-                at += u64::from(world.draw.below(8)) * SECOND / 2;
-                world.say(at, Next::Down(server));
-                at += u64::from(world.draw.below(8)) * SECOND / 2;
-                // Some never come back.
-                if world.draw.below(4) > 0 {
-                    world.say(at, Next::Up(server));
-                }
-            }
-        }
-        world
-    }
-
-    fn happens(&mut self, of_100: u32) -> bool {
-        self.draw.below(100) < of_100
-    }
-
-    fn say(&mut self, at_ns: u64, next: Next) {
-        self.next.push(Reverse((at_ns, self.n_said, next)));
-        self.n_said += 1;
-    }
-
-    /// Until all is delivered or has failed.
-    fn run(&mut self) -> u64 {
-        self.tell(Event::Wake).expect("always fits");
-        for step in 0.. {
-            assert!(step < 100_000, "it never ends");
-            let next_ns = self.next.peek().map(|Reverse((at_ns, ..))| *at_ns);
-            let is_expected = |next: &Reverse<(u64, u64, Next)>| matches!(next.0.2, Next::Arrive(_));
-            if self.executor.is_idle() && !self.next.iter().any(is_expected) {
-                break;
-            }
-            match (next_ns, self.executor.wake_at()) {
-                (Some(next_ns), wake_ns) if wake_ns.is_none_or(|wake_ns| next_ns <= wake_ns) => {
-                    let Some(Reverse((_, _, next))) = self.next.pop() else { panic!("just seen") };
-                    self.now_ns = next_ns;
-                    self.happen(next);
-                }
-                (_, Some(wake_ns)) => {
-                    assert!(wake_ns >= self.now_ns, "it was to be woken before");
-                    self.now_ns = wake_ns;
-                    self.tell(Event::Wake).expect("always fits");
-                    assert!(self.executor.wake_at().is_none_or(|next_ns| next_ns > wake_ns), "woken in vain");
-                }
-                (_, None) => panic!("nothing will ever happen"),
-            }
-            // Small worlds only: all of the executor is compared.
-            let is_nonsense = self.happens(5) && self.batch.n_requests() <= 100;
-            if is_nonsense {
-                self.talk_nonsense();
-            }
-        }
-        self.finish();
-        self.end_ns
-    }
-
-    fn happen(&mut self, next: Next) {
-        match next {
-            Next::Progress(transfer, blocks) => _ = self.tell(Event::Progress { transfer, blocks }),
-            Next::Done(transfer) => _ = self.tell(Event::Done { transfer }),
-            Next::Failed(transfer) => {
-                let cause = self.cause();
-                _ = self.tell(Event::Failed { transfer, cause });
-            }
-            Next::Cancel(request) => {
-                if self.tell(Event::Cancelled { request }).is_ok() && !self.delivered.contains_key(&request) {
-                    self.is_open(request);
-                    self.cancelled.insert(request);
-                    assert!(self.moving.values().all(|moving| moving.request != request));
-                }
-            }
-            Next::Arrive(request) => self.tell(Event::Arrived { request }).expect("it is new"),
-            Next::Down(server) => {
-                self.is_up[server as usize] = false;
-                self.tell(Event::ServerDown { server: ServerId(server) }).expect("it is there");
-            }
-            Next::Up(server) => {
-                self.is_up[server as usize] = true;
-                self.tell(Event::ServerUp { server: ServerId(server) }).expect("it is there");
-            }
-        }
-    }
-
-    fn cause(&mut self) -> Cause {
-        if !self.happens(self.chaos.cause) {
-            return Cause::Unreachable;
-        }
-        match self.draw.below(4) {
-            0 => Cause::TimedOut,
-            1 => Cause::NotHeld,
-            2 => Cause::Damaged,
-            _ => Cause::Refused { retry_after_ns: u64::from(self.draw.below(3)) * SECOND },
-        }
-    }
-
-    /// What is known of a server that failed.
-    fn blame(&mut self, moving: &Moving, cause: Cause) {
-        let &Moving { request, server, offset, blocks, .. } = moving;
-        match cause {
-            Cause::NotHeld => _ = self.not_held.insert((request, server)),
-            Cause::Damaged => self.damaged.push((request, server, offset, offset + blocks)),
-            Cause::Refused { retry_after_ns } => {
-                let until_ns = self.refuses_until_ns.entry(server).or_default();
-                *until_ns = (*until_ns).max(self.now_ns + retry_after_ns.min(self.settings.patience_ns));
-            }
-            Cause::Unreachable | Cause::TimedOut => {}
-        }
-    }
-
-    /// Tells the executor something that cannot be: it must say so, and do nothing.
-    fn talk_nonsense(&mut self) {
-        let before = format!("{:?}", self.executor);
-        let beyond = ServerId(self.batch.n_servers() as u32);
-        let over = self.over.first().copied();
-        let events = [
-            Event::Arrived { request: self.batch.n_requests() as u32 },
-            Event::ServerDown { server: beyond },
-            Event::ServerUp { server: ServerId(u32::MAX) },
-            Event::Done { transfer: u64::MAX },
-            Event::Failed { transfer: over.unwrap_or(1 << 40), cause: Cause::Damaged },
-            Event::Cancelled { request: self.batch.n_requests() as u32 },
-            Event::Progress { transfer: over.unwrap_or(1 << 40), blocks: Fixed::ZERO },
-        ];
-        let mut out = Vec::new();
-        for event in events {
-            self.executor.on_event(self.now_ns, event, &mut out).expect_err("it cannot be");
-        }
-        if let Some(past) = self.heard_ns.checked_sub(1) {
-            let misfit = self.executor.on_event(past, Event::Wake, &mut out);
-            assert_eq!(misfit, Err(Misfit::Past { now_ns: self.heard_ns }));
-        }
-        if let Some((&transfer, moving)) = self.moving.first_key_value() {
-            let blocks = Fixed::from_nanos(moving.blocks + 1).expect("small");
-            let misfit = self.executor.on_event(self.now_ns, Event::Progress { transfer, blocks }, &mut out);
-            assert_eq!(misfit, Err(Misfit::WrongProgress(transfer)));
-        }
-        assert!(out.is_empty());
-        assert_eq!(format!("{:?}", self.executor), before);
-    }
-
-    fn tell(&mut self, event: Event) -> Result<(), Misfit> {
-        let mut out = Vec::new();
-        let told = self.executor.on_event(self.now_ns, event, &mut out);
-        if told.is_ok() {
-            self.heard_ns = self.now_ns;
-        }
-        let transfer = match event {
-            Event::Done { transfer } | Event::Failed { transfer, .. } => Some(transfer),
-            Event::Progress { transfer, blocks } if told.is_ok() => {
-                self.moving.get_mut(&transfer).expect("it is under way").moved = blocks.nanos();
-                None
-            }
-            _ => None,
-        };
-        match (told, transfer) {
-            (Ok(()), Some(transfer)) => {
-                let moving = self.moving.remove(&transfer).expect("it was under way");
-                assert!(self.over.insert(transfer));
-                match event {
-                    Event::Failed { cause, .. } => {
-                        self.blame(&moving, cause);
-                        if cause != Cause::Damaged {
-                            self.keep(&moving);
-                        }
-                    }
-                    _ => self.receive(&moving, moving.blocks),
-                }
-            }
-            (Err(misfit), Some(transfer)) => {
-                assert_eq!(misfit, Misfit::Over(transfer));
-                assert!(self.over.contains(&transfer));
-                assert!(out.is_empty());
-            }
-            _ => {}
-        }
-        for action in out {
-            self.log.push((self.now_ns, action));
-            self.act(action);
-        }
-        told
-    }
-
-    /// So much of a transfer has come.
-    fn receive(&mut self, moving: &Moving, blocks: u128) {
-        self.received.entry(moving.request).or_default().push((moving.offset, blocks));
-    }
-
-    /// What a transfer that is broken off has brought, unless only its end is missing.
-    fn keep(&mut self, moving: &Moving) {
-        if (1..moving.blocks).contains(&moving.moved) {
-            self.receive(moving, moving.moved);
-            self.n_kept += 1;
-        }
-    }
-
-    fn act(&mut self, action: Action) {
-        match action {
-            Action::Start { transfer, request, client, server, offset, blocks, is_hedge } => {
-                let moving = Moving {
-                    request,
-                    client: client.index(),
-                    server: server.index(),
-                    offset: offset.nanos(),
-                    blocks: blocks.nanos(),
-                    moved: 0,
-                };
-                self.start(transfer, moving, is_hedge);
-            }
-            Action::Withdraw { transfer } => {
-                let moving = self.moving.remove(&transfer).expect("it was under way");
-                assert!(self.over.insert(transfer));
-                self.keep(&moving);
-            }
-            Action::Report { request, server, offset, blocks } => {
-                let reported = (request, server.index(), offset.nanos(), offset.nanos() + blocks.nanos());
-                assert_eq!(self.damaged.last(), Some(&reported));
-            }
-            Action::Deliver { request, client } => {
-                self.is_open(request);
-                assert!(self.settings.shares_work || client == self.batch.client(request as usize));
-                assert!(self.delivered.insert(request, client.index()).is_none(), "delivered twice");
-                let mut parts = self.received.remove(&request).unwrap_or_default();
-                parts.sort_unstable();
-                let is_hedged = self.hedged.contains(&request);
-                let end = parts.iter().fold(0, |end, &(offset, blocks)| {
-                    assert!(offset <= end, "a gap");
-                    assert!(offset == end || is_hedged, "twice the same");
-                    end.max(offset + blocks)
-                });
-                assert_eq!(end, u128::from(self.batch.blocks(request as usize)) * u128::from(SECOND));
-                self.end_ns = self.now_ns;
-            }
-            Action::Fail { request, reason } => {
-                self.is_open(request);
-                self.failed.insert(request, reason);
-                assert!(self.moving.values().all(|moving| moving.request != request));
-            }
-        }
-    }
-
-    fn is_open(&self, request: u32) {
-        assert!(!self.delivered.contains_key(&request) && !self.failed.contains_key(&request));
-        assert!(!self.cancelled.contains(&request), "it was cancelled");
-    }
-
-    fn start(&mut self, transfer: u64, moving: Moving, is_hedge: bool) {
-        let Moving { request, client, server, blocks, .. } = moving;
-        self.is_open(request);
-        let before = self.moving.last_key_value().map(|(&last, _)| last).max(self.over.last().copied());
-        assert!(before < Some(transfer), "numbers rise");
-        assert!(self.is_up[server], "it is down");
-        assert!(self.batch.replicas().of(request as usize).contains(&ServerId(server as u32)));
-        let node = &self.cluster.servers()[server];
-        let busy =
-            u128::from(node.busy()) * u128::from(SECOND) * 1_000_000 / u128::from(node.speed.millionths());
-        assert!(u128::from(self.now_ns) >= busy, "it is busy");
-        assert!(!self.not_held.contains(&(request, server)), "it has said that it does not have it");
-        let overlaps = |&(r, s, from, to): &(u32, usize, u128, u128)| {
-            (r, s) == (request, server) && from < moving.offset + blocks && moving.offset < to
-        };
-        assert!(!self.damaged.iter().any(overlaps), "it has sent that damaged before");
-        assert!(self.refuses_until_ns.get(&server).is_none_or(|&until_ns| self.now_ns >= until_ns));
-        if is_hedge {
-            assert!(self.hedged.insert(request), "hedged twice");
-            self.hedge_blocks += blocks;
-            assert!(self.hedge_blocks <= u128::from(self.settings.hedge_blocks) * u128::from(SECOND));
-        }
-        self.moving.insert(transfer, moving);
-        let at = |wanted: &dyn Fn(&Moving) -> bool| self.moving.values().filter(|m| wanted(m)).count();
-        assert!(at(&|m| m.client == client) <= self.cluster.clients()[client].slots as usize);
-        assert!(at(&|m| m.server == server) <= node.slots as usize);
-        assert!(self.cluster.max_concurrent().is_none_or(|most| self.moving.len() as u64 <= most));
-        self.go_on(transfer, blocks, server);
-    }
-
-    /// Decides what becomes of a transfer.
-    fn go_on(&mut self, transfer: u64, blocks: u128, server: usize) {
-        let chaos = self.chaos;
-        let millionths = u128::from(self.cluster.servers()[server].speed.millionths());
-        let mut takes_ns = (blocks * 1_000_000 / millionths) as u64 * self.slowness[server];
-        if self.happens(chaos.slow) {
-            takes_ns = takes_ns * (1 + u64::from(self.draw.below(60))) / 4;
-        }
-        let done_ns = self.now_ns + takes_ns;
-        let told_ns = if self.happens(chaos.late) { done_ns + SECOND } else { done_ns };
-        if self.happens(chaos.progress) {
-            let halfway = |n: u128| Fixed::from_nanos(blocks * n / 4).expect("small");
-            let at = |n: u64| self.now_ns + takes_ns * n / 4;
-            let told = if self.draw.below(3) == 0 { [(3, 1), (3, 3)] } else { [(1, 1), (3, 3)] };
-            let told = told.map(|(time, n)| (at(time), halfway(n)));
-            told.into_iter().for_each(|(at, blocks)| self.say(at, Next::Progress(transfer, blocks)));
-        }
-        if self.happens(chaos.fail) {
-            let at = self.now_ns + takes_ns / 2;
-            self.say(at, Next::Failed(transfer));
-        } else if !self.happens(chaos.lose) {
-            self.say(told_ns, Next::Done(transfer));
-        }
-        if self.happens(chaos.double) {
-            self.say(told_ns + SECOND / 2, Next::Done(transfer));
-            self.say(told_ns + SECOND, Next::Failed(transfer));
-        }
-    }
-
-    /// Everybody got what it asked for, once, or was told why not; and late messages change nothing.
-    fn finish(&mut self) {
-        assert!(self.moving.is_empty(), "{:?}", self.moving);
-        let n_known = self.delivered.len() + self.failed.len() + self.cancelled.len();
-        assert_eq!(n_known, self.batch.n_requests());
-        assert_eq!(self.executor.wake_at(), None);
-        let n_actions = self.log.len();
-        while let Some(Reverse((at_ns, _, next))) = self.next.pop() {
-            self.now_ns = at_ns.max(self.now_ns);
-            self.happen(next);
-        }
-        assert_eq!(self.log.len(), n_actions);
-    }
-}
-
-fn chaos() -> impl Strategy<Value = Chaos> {
-    let often = || select(&[0, 0, 5, 30, 80][..]);
-    let tuple = (often(), often(), select(&[0, 0, 5, 20][..]), often(), often(), often(), often());
-    let tuple = (tuple, often(), select(&[0, 0, 5, 50][..]));
-    tuple.prop_map(|((slow, fail, lose, double, late, progress, outages), cause, cancel)| Chaos {
-        slow,
-        fail,
-        lose,
-        double,
-        late,
-        progress,
-        outages: outages.min(60),
-        cause,
-        cancel,
-    })
-}
-
-fn settings() -> impl Strategy<Value = Settings> {
-    let picks = select(&[Pick::LeastLoaded, Pick::TwoChoices, Pick::PeakEwma][..]);
-    let lates = || select(&[Late::Share(0.5), Late::Share(0.0), Late::P95, Late::AfterNs(SECOND)][..]);
-    let decisions = select(&[Decide::OnArrival, Decide::WhenFree][..]);
-    let hedges = select(&[0_u64, 3, 1_000][..]);
-    let patience = select(&[0, 2 * SECOND, 30 * SECOND][..]);
-    let hedging = (lates(), hedges);
-    let flags = (any::<bool>(), any::<bool>());
-    ((picks, decisions), lates(), hedging, 0..5_u32, patience, flags, any::<u64>()).prop_map(
-        |((pick, decide), late, hedging, most_failures, patience_ns, (shares_work, replans), seed)| {
-            let plain = Settings::default();
-            let replan = plain.replan.filter(|_| replans);
-            let (hedge_after, hedge_blocks) = hedging;
-            Settings {
-                pick,
-                decide,
-                late,
-                hedge_after,
-                replan,
-                hedge_blocks,
-                most_failures,
-                patience_ns,
-                shares_work,
-                seed,
-                ..plain
-            }
-        },
-    )
-}
+use crate::world::{Chaos, Next, SECOND, World, arrival, chaos, id, row, settings};
 
 const MODEST: &[Speeds] = &[Speeds::One, Speeds::Tame];
 
@@ -597,7 +105,7 @@ fn uniform(n_clients: usize, n_servers: usize, n_requests: usize, n_replicas: us
 
 /// Without anything that reacts.
 fn rigid() -> Settings {
-    Settings { replan: None, patience_ns: u64::MAX, ..Settings::default() }
+    Settings { replan_after: None, patience_ns: u64::MAX, ..Settings::default() }
 }
 
 fn end_with_slow_server(settings: Settings) -> (u64, u32, usize) {
@@ -721,7 +229,7 @@ fn responses(settings: impl Fn(&Batch) -> Settings, chaos: Chaos, slowness: u64)
     world.slowness[3] = slowness;
     world.run();
     let response_ns = |&(now_ns, action): &(u64, Action)| match action {
-        Action::Deliver { request, .. } => Some(now_ns - arrival_ns(request)),
+        Action::Deliver { request, .. } => Some(now_ns - arrival_ns(row(request))),
         _ => None,
     };
     let mut responses: Vec<u64> = world.log.iter().filter_map(response_ns).collect();
@@ -785,7 +293,7 @@ fn what_waits_behind_a_late_transfer_goes_elsewhere() {
         let mut out = Vec::new();
         executor.on_event(0, Event::ServerDown { server: ServerId(1) }, &mut out).expect("it is there");
         for request in 0..3 {
-            executor.on_event(0, Event::Arrived { request }, &mut out).expect("it is new");
+            executor.on_event(0, arrival(&batch, request), &mut out).expect("it is new");
         }
         executor.on_event(1, Event::ServerUp { server: ServerId(1) }, &mut out).expect("it is there");
         let mut n_at_1 = 0;
@@ -820,6 +328,7 @@ fn everything_goes_wrong_sometimes() {
         outages: 60,
         cause: 70,
         cancel: 1,
+        members: 50,
     };
     let settings =
         Settings { hedge_blocks: 10, most_failures: 1, patience_ns: 5 * SECOND, ..Settings::default() };
@@ -838,6 +347,7 @@ fn everything_goes_wrong_sometimes() {
                 Reason::Failures { .. } => "failures",
                 Reason::NoCopy { .. } => "no copy",
                 Reason::Refused { .. } => "refused",
+                Reason::ClientLeft => "client left",
             };
             *reasons.entry(name).or_default() += 1;
         }
@@ -845,7 +355,9 @@ fn everything_goes_wrong_sometimes() {
     println!("{n_hedged} hedges, {n_replans} plans, {n_cancelled} cancelled, {n_kept} kept, {reasons:?}");
     assert!(n_hedged > 50 && n_cancelled > 20 && n_kept > 50);
     assert!(
-        ["no server", "failures", "no copy", "refused"].iter().all(|reason| reasons.contains_key(reason))
+        ["no server", "failures", "no copy", "refused", "client left"]
+            .iter()
+            .all(|name| reasons.contains_key(name))
     );
     assert!((200..200 * 20).contains(&n_replans));
 }
@@ -926,9 +438,9 @@ fn arriving(n_clients: usize, n_servers: usize, requests: &[(usize, u64, &[usize
 }
 
 /// What an executor starts, in the order of events.
-fn started(out: &[Action]) -> Vec<(u64, u32)> {
+fn started(out: &[Action]) -> Vec<(TransferId, u32)> {
     let start = |action: &Action| match *action {
-        Action::Start { transfer, request, .. } => Some((transfer, request)),
+        Action::Start { transfer, request, .. } => Some((transfer, row(request))),
         _ => None,
     };
     out.iter().filter_map(start).collect()
@@ -944,7 +456,7 @@ fn what_stood_behind_a_dead_servers_work_starts() {
     let last = requests.len() as u32 - 1;
     let (batch, cluster) = arriving(2, 3, &requests).build();
     let mut told = Told::new(&batch, &cluster, &Schedule::default(), Settings::online(Pick::LeastLoaded));
-    let started: Vec<(u64, u32, u32)> = (0..=last).flat_map(|request| told.arrive(request)).collect();
+    let started: Vec<(TransferId, u32, u32)> = (0..=last).flat_map(|request| told.arrive(request)).collect();
     assert_eq!(started.len(), 2);
     let done = told.tell(Event::Done { transfer: started[1].0 });
     assert_eq!(done, [], "all that the client looks at is at a busy server");
@@ -1014,7 +526,7 @@ fn taking_from_a_long_list_is_quick() {
         Executor::new(&batch, &cluster, &Schedule::default(), settings, 0).expect("no plan is a good one");
     let mut out = Vec::new();
     for request in 0..n_requests as u32 {
-        executor.on_event(0, Event::Arrived { request }, &mut out).expect("it is new");
+        executor.on_event(0, arrival(&batch, request), &mut out).expect("it is new");
     }
     // The first keeps its client busy; each of the others starts when the one before is done.
     let busy = started(&out)[0].0;
@@ -1028,39 +540,46 @@ fn taking_from_a_long_list_is_quick() {
 
 /// An executor of requests that arrive, told one event after the other.
 struct Told<'a> {
-    executor: Executor<'a>,
+    batch: &'a Batch,
+    executor: Executor,
     now_ns: u64,
     /// All that was started so far: transfers, requests and servers.
-    starts: Vec<(u64, u32, u32)>,
+    starts: Vec<(TransferId, u32, u32)>,
 }
 
 impl<'a> Told<'a> {
-    fn new(batch: &'a Batch, cluster: &'a Cluster, plan: &Schedule, settings: Settings) -> Self {
+    fn new(batch: &'a Batch, cluster: &Cluster, plan: &Schedule, settings: Settings) -> Self {
         let executor = Executor::new(batch, cluster, plan, settings, 0).expect("a good plan");
-        Self { executor, now_ns: 0, starts: Vec::new() }
+        Self { batch, executor, now_ns: 0, starts: Vec::new() }
     }
 
     /// What starts then.
-    fn tell(&mut self, event: Event) -> Vec<(u64, u32, u32)> {
+    fn tell(&mut self, event: Event<'_>) -> Vec<(TransferId, u32, u32)> {
         let n_before = self.starts.len();
         self.actions(event);
         self.starts[n_before..].to_vec()
     }
 
     /// What is to be done then.
-    fn actions(&mut self, event: Event) -> Vec<Action> {
+    fn actions(&mut self, event: Event<'_>) -> Vec<Action> {
         let mut out = Vec::new();
         self.executor.on_event(self.now_ns, event, &mut out).expect("it fits");
+        while let Some(&Action::Plan { number }) = out.last() {
+            out.pop();
+            let snapshot = self.executor.snapshot().cloned().expect("it was just asked for");
+            let planned = Event::Planned { number, choice: &snapshot.choose() };
+            self.executor.on_event(self.now_ns, planned, &mut out).expect("it was asked for");
+        }
         let start = |action: &Action| match *action {
-            Action::Start { transfer, request, server, .. } => Some((transfer, request, server.0)),
+            Action::Start { transfer, request, server, .. } => Some((transfer, row(request), server.0)),
             _ => None,
         };
         self.starts.extend(out.iter().filter_map(start));
         out
     }
 
-    fn arrive(&mut self, request: u32) -> Vec<(u64, u32, u32)> {
-        self.tell(Event::Arrived { request })
+    fn arrive(&mut self, request: u32) -> Vec<(TransferId, u32, u32)> {
+        self.tell(arrival(self.batch, request))
     }
 
     /// Time passes, and the executor is woken when it wants to be.
@@ -1114,12 +633,12 @@ fn a_hedge_fetches_the_rest() {
     told.tell(Event::Progress { transfer: first, blocks: 5.into() });
     told.wait(25);
     let hedges = told.starts.iter().filter(|(transfer, ..)| *transfer != first);
-    let hedges: Vec<(u64, u32, u32)> = hedges.copied().collect();
+    let hedges: Vec<(TransferId, u32, u32)> = hedges.copied().collect();
     assert_eq!(hedges.len(), 1);
     assert_eq!(told.executor.hedge_left(), 1.into());
     let over = told.actions(Event::Done { transfer: hedges[0].0 });
     assert!(over.contains(&Action::Withdraw { transfer: first }), "{over:?}");
-    assert!(over.iter().any(|action| matches!(action, Action::Deliver { request: 0, .. })));
+    assert!(over.iter().any(|action| matches!(action, Action::Deliver { request: RequestId(0), .. })));
 }
 
 /// Each cause has its consequence: who does not have it or sent it damaged is not asked again, who is busy is left alone.
@@ -1138,11 +657,11 @@ fn each_cause_has_its_consequence() {
     };
     let server = ServerId(1);
     let (second, ..) = of(Cause::NotHeld);
-    assert_eq!(second, [Action::Fail { request: 0, reason: Reason::NoCopy { server } }]);
+    assert_eq!(second, [Action::Fail { request: id(0), reason: Reason::NoCopy { server } }]);
     let (second, first, _) = of(Cause::Damaged);
-    let report = |server| Action::Report { request: 0, server, offset: Fixed::ZERO, blocks: 2.into() };
+    let report = |server| Action::Report { request: id(0), server, offset: Fixed::ZERO, blocks: 2.into() };
     assert_eq!(first[0], report(ServerId(0)));
-    assert_eq!(second, [report(server), Action::Fail { request: 0, reason: Reason::NoCopy { server } }]);
+    assert_eq!(second, [report(server), Action::Fail { request: id(0), reason: Reason::NoCopy { server } }]);
     // Server 0 is asked again when it wants to be, not before.
     let (second, _, mut told) = of(Cause::Refused { retry_after_ns: 3 * SECOND });
     assert_eq!(second, []);
@@ -1166,7 +685,7 @@ fn refusals_have_an_end() {
         let actions = told.actions(Event::Failed { transfer, cause });
         if told.executor.is_idle() {
             let reason = Reason::Refused { server: ServerId(0) };
-            assert_eq!(actions, [Action::Fail { request: 0, reason }]);
+            assert_eq!(actions, [Action::Fail { request: id(0), reason }]);
             assert_eq!(n_refused, 2);
             break;
         }
@@ -1181,12 +700,12 @@ fn what_is_cancelled_makes_way() {
     let mut told = Told::new(&batch, &cluster, &Schedule::default(), Settings::online(Pick::LeastLoaded));
     let (first, ..) = told.arrive(0)[0];
     assert_eq!(told.arrive(1), []);
-    let actions = told.actions(Event::Cancelled { request: 0 });
+    let actions = told.actions(Event::Cancelled { request: id(0) });
     assert_eq!(actions[0], Action::Withdraw { transfer: first });
-    assert!(matches!(actions[1], Action::Start { request: 1, .. }), "{actions:?}");
+    assert!(matches!(actions[1], Action::Start { request: RequestId(1), .. }), "{actions:?}");
     let mut out = Vec::new();
-    let again = told.executor.on_event(told.now_ns, Event::Cancelled { request: 0 }, &mut out);
-    assert_eq!(again, Err(Misfit::NotOpen(0)));
+    let again = told.executor.on_event(told.now_ns, Event::Cancelled { request: id(0) }, &mut out);
+    assert_eq!(again, Err(Misfit::NotOpen(id(0))));
 }
 
 /// A second copy that would be done later than the first is not worth it.
@@ -1256,7 +775,7 @@ fn the_plan_is_left_when_a_transfer_ends_late() {
     let plan = Schedule { transfers, length: 3.into() };
     for (tenths, requests) in [(14, &[][..]), (16, &[2])] {
         // Not late while it is under way.
-        let settings = Settings { late: Late::Share(2.0), replan: None, ..Settings::default() };
+        let settings = Settings { late: Late::Share(2.0), replan_after: None, ..Settings::default() };
         let mut told = Told::new(&batch, &cluster, &plan, settings);
         let started = told.tell(Event::Wake);
         let &(transfer, _, _) = started.iter().find(|start| start.1 == 3).expect("it is first");
@@ -1334,7 +853,7 @@ fn who_has_nothing_to_do_takes_what_is_near() {
     let cluster = cluster.on_hosts(["near", "b", "c", "d"], ["far", "near"]);
     let settings = Settings { shares_work: true, ..Settings::online(Pick::LeastLoaded) };
     let mut told = Told::new(&batch, &cluster, &Schedule::default(), settings);
-    let started: Vec<(u64, u32, u32)> = (0..4).flat_map(|request| told.arrive(request)).collect();
+    let started: Vec<(TransferId, u32, u32)> = (0..4).flat_map(|request| told.arrive(request)).collect();
     assert_eq!(started.len(), 2, "both clients are busy");
     assert_eq!(told.tell(Event::Done { transfer: started[1].0 })[0].1, 2);
 }

@@ -23,3 +23,4 @@ mod support;
 mod tidy;
 mod unequal;
 mod whole;
+mod world;

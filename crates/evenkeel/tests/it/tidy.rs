@@ -20,7 +20,8 @@ const BANNED_PATHS: [&str; 10] = [
 const BANNED_TEXT: [&str; 9] =
     ["async fn", ".await", "println!", "eprintln!", "print!", "eprint!", "tokio", "thread_rng", "static mut"];
 
-const CORE_DEPENDENCIES: [&str; 4] = ["hashbrown", "rand_core", "rand_pcg", "thiserror"];
+// Short lists without an allocation each: `smallvec`.
+const CORE_DEPENDENCIES: [&str; 5] = ["hashbrown", "rand_core", "rand_pcg", "smallvec", "thiserror"];
 
 /// Which rooms of the core each room may use. Use goes one way only.
 const ROOMS: [(&str, &[&str]); 18] = [

@@ -1,0 +1,124 @@
+//! The requests that are open. Memory follows these, not what ever was.
+
+use std::ops::{Index, IndexMut};
+
+use hashbrown::HashMap;
+use smallvec::SmallVec;
+
+use super::RequestId;
+use super::lists::NONE;
+use crate::model::{ClientId, ServerId};
+
+/// What is known of an open request.
+#[derive(Debug)]
+pub(super) struct Request {
+    pub(super) id: RequestId,
+    pub(super) client: ClientId,
+    pub(super) blocks: u64,
+    /// The servers that hold a replica, as far as is known.
+    pub(super) holders: SmallVec<[ServerId; 4]>,
+    /// One of the ring of its pieces.
+    pub(super) first: u32,
+    /// Pieces that are not over.
+    pub(super) n_left: u32,
+    pub(super) n_failures: u32,
+    pub(super) is_hedged: bool,
+    is_open: bool,
+}
+
+/// All open requests, each at a place that another one takes when it is over.
+#[derive(Debug, Default)]
+pub(super) struct Requests {
+    places: Vec<Request>,
+    free: Vec<u32>,
+    /// Where those are that are not at the place of their own number, as the rows of a plan are.
+    elsewhere: HashMap<RequestId, u32>,
+}
+
+impl Requests {
+    pub(super) fn with_capacity(n: usize) -> Self {
+        Self { places: Vec::with_capacity(n), ..Self::default() }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Adds a request that is not there; gives its place.
+    pub(super) fn insert(
+        &mut self,
+        id: RequestId,
+        client: ClientId,
+        blocks: u64,
+        holders: &[ServerId],
+    ) -> u32 {
+        let holders = SmallVec::from_slice(holders);
+        let new = Request {
+            id,
+            client,
+            blocks,
+            holders,
+            first: NONE,
+            n_left: 0,
+            n_failures: 0,
+            is_hedged: false,
+            is_open: true,
+        };
+        let place = if let Some(place) = self.free.pop() {
+            self[place] = new;
+            place
+        } else {
+            self.places.push(new);
+            self.places.len() as u32 - 1
+        };
+        if id.0 != u64::from(place) {
+            self.elsewhere.insert(id, place);
+        }
+        place
+    }
+
+    /// Where a request is, if it is open.
+    pub(super) fn find(&self, id: RequestId) -> Option<u32> {
+        let own = usize::try_from(id.0).ok().and_then(|place| self.places.get(place));
+        match own {
+            Some(request) if request.id == id && request.is_open => Some(id.0 as u32),
+            _ => self.elsewhere.get(&id).copied(),
+        }
+    }
+
+    /// Those that are open, by place.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Request)> {
+        (0..).zip(&self.places).filter(|(_, request)| request.is_open)
+    }
+
+    /// Whether a request is still open at this place.
+    pub(super) fn is_open(&self, place: u32) -> bool {
+        self[place].is_open
+    }
+
+    /// Frees the place of a request.
+    pub(super) fn remove(&mut self, place: u32) {
+        let request = &mut self.places[place as usize];
+        request.is_open = false;
+        let id = request.id;
+        if id.0 != u64::from(place) {
+            self.elsewhere.remove(&id);
+        }
+        self.free.push(place);
+    }
+}
+
+impl Index<u32> for Requests {
+    type Output = Request;
+
+    fn index(&self, place: u32) -> &Request {
+        &self.places[place as usize]
+    }
+}
+
+impl IndexMut<u32> for Requests {
+    fn index_mut(&mut self, place: u32) -> &mut Request {
+        &mut self.places[place as usize]
+    }
+}
