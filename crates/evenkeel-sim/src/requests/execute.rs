@@ -123,9 +123,9 @@ impl<'a> Driver<'a> {
                     self.run.fabric.withdraw(id);
                 }
             }
-            Action::Plan { number } => {
-                if let Some(snapshot) = self.executor.snapshot().cloned() {
-                    self.tell(Event::Planned { number, choice: &snapshot.choose() });
+            Action::Plan { .. } => {
+                if let Some(snapshot) = self.executor.snapshot() {
+                    self.tell(Event::Planned { snapshot: &snapshot, choice: &snapshot.choose() });
                 }
             }
             Action::Deliver { request, .. } => self.run.deliver(request.0 as u32),

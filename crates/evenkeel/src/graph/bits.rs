@@ -1,7 +1,7 @@
 //! A set of numbers, a bit each: small enough to stay in the cache where a byte each would not.
 
 /// Which numbers below some bound are in.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Bits(Vec<u64>);
 
 impl Bits {

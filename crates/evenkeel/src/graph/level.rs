@@ -93,6 +93,19 @@ pub(crate) fn level(items: Items<'_>, aim: Aim) -> Levelled {
             roughly_level(replicas, |i| sizes[i], &ByTime::new(paces, items.total), &goal)
         }
     };
+    level_from(items, aim, at, loads)
+}
+
+/// The same where the items lie at servers already: what need not move stays there.
+pub(crate) fn relevel(items: Items<'_>, aim: Aim, at: Vec<ServerId>) -> Levelled {
+    let mut loads = vec![0; items.n_servers()];
+    at.iter().enumerate().for_each(|(i, server)| loads[server.index()] += items.size(i));
+    level_from(items, aim, at, loads)
+}
+
+/// Moves what lies at servers as well as possible.
+fn level_from(items: Items<'_>, aim: Aim, at: Vec<ServerId>, loads: Vec<u64>) -> Levelled {
+    let replicas = items.replicas;
     let start = Start::new(items, &loads, aim);
     if fits(&loads, &start.caps) && aim != Aim::AllNorms {
         return Levelled { placed: Placed::Whole(at), level: start.level, proof: start.proof };

@@ -324,14 +324,23 @@ impl Batch {
     ) -> Option<Self> {
         let mut batch = Self { width: None, columns: Columns::default(), ..self.subset(&[]) };
         for (client, blocks, replicas) in rows {
-            batch.client_of.push(client);
+            let start = batch.replicas.len();
             batch.replicas.extend(replicas);
             if batch.replicas.len() > MAX_REPLICAS {
                 return None;
             }
+            let width = batch.replicas.len() - start;
+            batch.width = match batch.n_requests() {
+                0 => Some(width),
+                _ => batch.width.filter(|&w| w == width),
+            };
+            batch.client_of.push(client);
             batch.replica_ends.push(batch.replicas.len() as u32);
             batch.blocks.push(blocks);
             batch.total_blocks = batch.total_blocks.checked_add(blocks)?;
+        }
+        if batch.blocks.iter().all(|&blocks| blocks == 1) {
+            batch.blocks = Vec::new();
         }
         Some(batch)
     }

@@ -54,7 +54,7 @@ impl Executor {
                     self.on_replica_lost(request, server, out);
                 }
             }
-            Event::Planned { choice, .. } => self.on_planned(choice),
+            Event::Planned { snapshot, choice } => self.on_planned(snapshot, choice),
             Event::Wake => {}
         }
         self.settle(out);
@@ -87,7 +87,7 @@ impl Executor {
             Event::ReplicaAdded { request, server } | Event::ReplicaLost { request, server } => {
                 self.open_request(request).and_then(|()| self.member(server))
             }
-            Event::Planned { number, choice } => self.can_be_planned(number, choice),
+            Event::Planned { snapshot, choice } => self.can_be_planned(snapshot, choice),
             Event::Wake => Ok(()),
         }
     }
@@ -172,11 +172,16 @@ impl Executor {
 
     /// Nothing more is to be done for a request, which is forgotten.
     pub(super) fn over(&mut self, request: u32) -> RequestId {
+        let id = self.requests[request].id;
         self.free_pieces_of(request);
-        self.requests.remove(request);
+        self.forget(request, id);
+        id
+    }
+
+    fn forget(&mut self, request: u32, id: RequestId) {
+        self.requests.remove(request, id);
         self.barred.forget(request);
         self.refused_since_ns.remove(&request);
-        self.requests[request].id
     }
 
     fn on_arrived(&mut self, request: u32, out: &mut Vec<Action>) {
@@ -236,8 +241,12 @@ impl Executor {
         if self.now_ns > run.due_ns {
             self.leave_plan();
         }
-        // Nothing has to be known of most requests, which is quicker.
-        if run.is_alone || self.is_last_piece(run.request) {
+        if run.is_alone {
+            // Of most requests nothing else has to be known, which is quicker.
+            self.free_piece(run.piece);
+            self.forget(run.request, run.id);
+            out.push(Action::Deliver { request: run.id, client: run.client });
+        } else if self.is_last_piece(run.request) {
             self.deliver(run.request, run.client, out);
         }
     }

@@ -8,7 +8,7 @@ use super::barred::Barred;
 use super::gauge::{self, Gauge, Nanoblocks, Recent, duration_ns};
 use super::lists::{Entry, Marks, NONE, Piece, Side, State};
 use super::replan::Planning;
-use super::requests::Requests;
+use super::requests::{Request, Requests};
 use super::timers::Timers;
 use super::transfers::Transfers;
 use super::undecided::Undecided;
@@ -251,9 +251,9 @@ impl Executor {
         blocks: Nanoblocks,
     ) -> Piece {
         let fixed = |nanos| Fixed::from_nanos(nanos).unwrap_or(Fixed::ZERO);
-        let client = self.requests[request].client;
+        let Request { id, client, .. } = self.requests[request];
         let (offset, blocks) = (fixed(offset), fixed(blocks));
-        Piece { request, client, server, next: NONE, offset, blocks, due_ns: u64::MAX }
+        Piece { request, id, client, server, next: NONE, offset, blocks, due_ns: u64::MAX }
     }
 
     /// Adds a piece, which is in its request's ring of pieces and in no list.
@@ -276,13 +276,17 @@ impl Executor {
         let first = self.requests[request].first;
         let mut next = first;
         while next != NONE {
-            self.marks.put(next, State::Over);
-            self.free_pieces.push(next);
+            self.free_piece(next);
             next = self.pieces[next as usize].next;
             if next == first {
                 break;
             }
         }
+    }
+
+    pub(super) fn free_piece(&mut self, piece: u32) {
+        self.marks.put(piece, State::Over);
+        self.free_pieces.push(piece);
     }
 
     /// The pieces of a request, from any of them on.

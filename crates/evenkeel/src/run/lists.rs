@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
+use super::RequestId;
 use super::gauge::Nanoblocks;
 use crate::graph::bits::Bits;
 use crate::model::{ClientId, Fixed, ServerId};
@@ -29,6 +30,8 @@ pub(super) enum State {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) request: u32,
+    /// The request's number, which is told when it starts and ends.
+    pub(super) id: RequestId,
     pub(super) client: ClientId,
     /// Where it waits.
     pub(super) server: ServerId,
@@ -93,7 +96,7 @@ impl Marks {
     }
 
     pub(super) fn is_stale(&self, entry: Entry) -> bool {
-        self.0[entry.piece as usize] != entry.mark
+        self.0.get(entry.piece as usize) != Some(&entry.mark)
     }
 }
 

@@ -45,7 +45,7 @@ mod transfers;
 mod undecided;
 
 use crate::model::{Batch, Choice, Client, ClientId, Cluster, Fixed, MAX_SLOTS, Server, ServerId};
-use crate::select::{Goal, optimal};
+use crate::select::optimal;
 
 pub use executor::Executor;
 pub use online::Pick;
@@ -60,7 +60,7 @@ pub struct RequestId(pub u64);
 pub struct TransferId(pub u64);
 
 /// What happens to the executor.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// A request that is not in the plan has arrived.
     Arrived {
@@ -149,9 +149,9 @@ pub enum Event<'a> {
     },
     /// The plan that [`Action::Plan`] asked for is made. What has started or moved since then stays as it is.
     Planned {
-        /// Which plan.
-        number: u32,
-        /// Who serves each row of the snapshot's batch.
+        /// What was planned.
+        snapshot: &'a Snapshot,
+        /// Who serves each row of its batch.
         choice: &'a Choice,
     },
     /// Time has passed.
@@ -215,7 +215,7 @@ pub enum Action {
         /// How many blocks.
         blocks: Fixed,
     },
-    /// Plan what [`Executor::snapshot`] has anew, on any thread, and tell [`Event::Planned`]. Transfers go on meanwhile.
+    /// Plan what [`Executor::snapshot`] gives anew, on any thread, and tell [`Event::Planned`]. Transfers go on meanwhile.
     /// Whoever plans at once tells so before anything else.
     Plan {
         /// Which plan: they are counted.
@@ -325,21 +325,26 @@ pub enum Decide {
     WhenFree,
 }
 
-/// All that has not started, to be planned anew.
-#[derive(Debug)]
+/// All that has not started, to be planned anew. Its cluster and batch have the executor's clients and servers.
+#[derive(Clone, Debug)]
 pub struct Snapshot {
     /// Which plan this is for.
-    pub number: u32,
+    number: u32,
     /// What has not started: a row for each piece.
     pub batch: Batch,
     /// The servers with the speeds that were learnt, and what is under way as their backlog.
     pub cluster: Cluster,
+    /// Where each row waits now.
+    pub present: Vec<ServerId>,
+    /// The piece of each row.
+    waiting: Vec<lists::Entry>,
+    taken_ns: u64,
 }
 
 impl Snapshot {
-    /// The choice after which the last server is done as early as can be.
+    /// The choice after which the last server is done as early as can be. What need not move stays where it waits.
     pub fn choose(&self) -> Choice {
-        optimal::select(&self.batch, &self.cluster, Goal::MaxLoad).0
+        optimal::improve(&self.batch, &self.cluster, self.present.clone())
     }
 }
 

@@ -4,27 +4,20 @@
 //! is first, so an exact order would be lost on them, and pieces are only cut where the choice cuts them. The new
 //! choice is taken if its last server is predicted to be done earlier.
 
-use std::sync::Arc;
-
 use super::executor::{End, Executor, ROUNDED_NS, to_ns};
 use super::gauge::{Gauge, Nanoblocks, blocks, duration_ns};
 use super::lists::{Entry, NONE, Piece, State};
 use super::{Action, Misfit, Snapshot};
-use crate::model::{Choice, Cluster, Fixed, Part, Ratio, Server, ServerId, Speed};
+use crate::model::{Choice, Cluster, Fixed, Part, Server, ServerId, Speed};
 
 /// A plan that was asked for.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Planning {
-    /// What waited then, by row of the snapshot's batch.
-    waiting: Vec<Entry>,
-    /// When the last server was predicted to be done, after the snapshot.
-    present: Ratio,
+    number: u32,
     /// The prediction that the next plan is judged by is no earlier than that.
     least_ns: u64,
-    asked_ns: u64,
     /// Whether nothing has happened since: what could start waits for it as long.
     pub(super) is_new: bool,
-    snapshot: Arc<Snapshot>,
 }
 
 impl Executor {
@@ -53,66 +46,59 @@ impl Executor {
             return false;
         }
         self.wants_replan = false;
-        let is_queued = |&piece: &u32| self.marks.state(piece) == State::Queued;
-        let waiting: Vec<u32> = (0..self.pieces.len() as u32).filter(is_queued).collect();
-        if waiting.is_empty() {
+        if self.servers.iter().all(|server| server.n_queued == 0) {
             return false;
         }
+        (self.planned_at_ns, self.n_replans) = (self.now_ns, self.n_replans + 1);
+        // Until it is made, no other is asked for. Of many servers some always seem slow; each plan takes that for what is
+        // usual, and the next needs more reason.
+        let before_ns = std::mem::replace(&mut self.predicted_ns, u64::MAX);
+        let share = self.settings.replan_after.unwrap_or(0.0);
+        let grown_ns = duration_ns(before_ns.saturating_sub(self.origin_ns) as f64 * (1.0 + share.max(0.0)));
+        let (number, least_ns) = (self.n_replans, self.origin_ns.saturating_add(grown_ns));
+        self.planning = Some(Planning { number, least_ns, is_new: true });
+        out.push(Action::Plan { number });
+        true
+    }
+
+    /// What [`Action::Plan`] asked to plan, as it is now. None if no plan is asked for, or if times have become too long for
+    /// the model: then there is nothing to tell.
+    pub fn snapshot(&self) -> Option<Snapshot> {
+        let Planning { number, .. } = self.planning?;
+        let is_queued = |&piece: &u32| self.marks.state(piece) == State::Queued;
+        let waiting: Vec<u32> = (0..self.pieces.len() as u32).filter(is_queued).collect();
         let rows = waiting.iter().map(|&number| {
             let piece = &self.pieces[number as usize];
             let blocks = piece.size().div_ceil(1_000_000_000) as u64;
             (piece.client, blocks, self.holders(number))
         });
-        let rest = self.nodes.of_rows(rows);
-        // If times have become too long for the model, no later plan is asked for.
-        let before_ns = std::mem::replace(&mut self.predicted_ns, u64::MAX);
-        let Some(batch) = rest else { return false };
+        let batch = self.nodes.of_rows(rows)?;
         let clients = self.cluster.clients().to_vec();
-        let Ok(cluster) = Cluster::new(&batch, self.servers_now(), clients, None) else { return false };
+        let cluster = Cluster::new(&batch, self.servers_now(), clients, None).ok()?;
         let present = waiting.iter().map(|&piece| self.pieces[piece as usize].server).collect();
-        let present = Choice::whole(present).last_done(&batch, &cluster);
-        (self.planned_at_ns, self.n_replans) = (self.now_ns, self.n_replans + 1);
-        // Of many servers some always seem slow; each plan takes that for what is usual, and the next needs more
-        // reason.
-        let share = self.settings.replan_after.unwrap_or(0.0);
-        let since_ns = before_ns.saturating_sub(self.origin_ns);
-        let grown_ns = duration_ns(since_ns as f64 * (1.0 + share.max(0.0)));
-        let number = self.n_replans;
-        self.planning = Some(Planning {
-            waiting: waiting.iter().map(|&piece| self.marks.entry(piece, NONE)).collect(),
-            present,
-            least_ns: self.origin_ns.saturating_add(grown_ns),
-            asked_ns: self.now_ns,
-            is_new: true,
-            snapshot: Arc::new(Snapshot { number, batch, cluster }),
-        });
-        out.push(Action::Plan { number });
-        true
-    }
-
-    /// What [`Action::Plan`] asked to plan, until that is answered.
-    pub fn snapshot(&self) -> Option<&Arc<Snapshot>> {
-        self.planning.as_ref().map(|planning| &planning.snapshot)
+        let waiting = waiting.iter().map(|&piece| self.marks.entry(piece, NONE)).collect();
+        Some(Snapshot { number, batch, cluster, present, waiting, taken_ns: self.now_ns })
     }
 
     /// Whether that plan was asked for, and the choice is one of its batch.
-    pub(super) fn can_be_planned(&self, number: u32, choice: &Choice) -> Result<(), Misfit> {
-        let asked = self.snapshot().filter(|snapshot| snapshot.number == number);
-        let snapshot = asked.ok_or(Misfit::NotAsked(number))?;
+    pub(super) fn can_be_planned(&self, snapshot: &Snapshot, choice: &Choice) -> Result<(), Misfit> {
+        let number = snapshot.number;
+        if self.planning.is_none_or(|planning| planning.number != number) {
+            return Err(Misfit::NotAsked(number));
+        }
         if choice.is_of(&snapshot.batch) { Ok(()) } else { Err(Misfit::OtherPlan(number)) }
     }
 
     /// Takes a new choice, if it is better, for what still waits where it did.
-    pub(super) fn on_planned(&mut self, choice: &Choice) {
-        let Some(Planning { waiting, present, least_ns, asked_ns, snapshot, .. }) = self.planning.take()
-        else {
-            return;
-        };
-        let new = choice.last_done(&snapshot.batch, &snapshot.cluster);
-        let new_ns = asked_ns.saturating_add(to_ns(new.min(present), self.settings.block_ns));
+    pub(super) fn on_planned(&mut self, snapshot: &Snapshot, choice: &Choice) {
+        let Some(Planning { least_ns, .. }) = self.planning.take() else { return };
+        let Snapshot { batch, cluster, present, taken_ns, waiting, .. } = snapshot;
+        let new = choice.last_done(batch, cluster);
+        let present = Choice::whole(present.clone()).last_done(batch, cluster);
+        let new_ns = taken_ns.saturating_add(to_ns(new.min(present), self.settings.block_ns));
         self.predicted_ns = new_ns.max(least_ns);
         if new < present {
-            self.take_choice(&waiting, &choice.parts(&snapshot.batch).collect::<Vec<Part>>());
+            self.take_choice(waiting, &choice.parts(batch).collect::<Vec<Part>>());
         }
     }
 
@@ -136,40 +122,31 @@ impl Executor {
         self.gauges.iter().zip(self.cluster.servers()).zip(under_way_ns).map(now).collect()
     }
 
-    /// Lists all that waits anew, where it was chosen to be; what is served by several servers is cut.
+    /// Lists what was chosen to be elsewhere there, if it still waits where it did; what is served by several servers is
+    /// cut. The rest keeps its place.
     fn take_choice(&mut self, waiting: &[Entry], parts: &[Part]) {
         self.leave_plan();
-        let is_fresh: Vec<bool> = waiting.iter().map(|&entry| !self.marks.is_stale(entry)).collect();
-        for (entry, _) in waiting.iter().zip(&is_fresh).filter(|(_, is_fresh)| **is_fresh) {
-            self.leave_lists(entry.piece);
-            self.marks.put(entry.piece, State::Parked);
-        }
-        let marks = &self.marks;
-        self.clients.iter_mut().chain(self.servers.iter_mut()).for_each(|node| node.drop_stale(marks));
         for parts in parts.chunk_by(|a, b| a.request == b.request) {
-            let row = parts[0].request as usize;
-            if !is_fresh[row] {
+            let entry = waiting[parts[0].request as usize];
+            let stays = |piece: &Piece| parts.len() == 1 && parts[0].server == piece.server;
+            if self.marks.is_stale(entry) || stays(&self.pieces[entry.piece as usize]) {
                 continue;
             }
-            let piece = waiting[row].piece;
-            // Who was up when that was asked may be down, or have nothing of it.
+            // Who held it when that was asked may be down by now, or have nothing of it.
+            let mut piece = entry.piece;
             if parts.iter().any(|part| self.holders(piece).all(|server| server != part.server)) {
-                let server = self.pieces[piece as usize].server;
-                self.queue(piece, server);
                 continue;
             }
-            let mut cuts =
-                parts.iter().map(|part| (part.server, Nanoblocks::from(part.blocks) * 1_000_000_000));
-            let Some((server, blocks)) = cuts.next() else { continue };
-            let mut left = self.cut(piece, blocks);
-            self.queue(piece, server);
-            for (server, blocks) in cuts {
-                let Some(piece) = left else { break };
-                left = self.cut(piece, blocks);
-                self.queue(piece, server);
+            let (client, server) = self.leave_lists(piece);
+            // Others may have waited behind it.
+            self.to_look_at.extend([End::Client(client.0), End::Server(server.0)]);
+            for part in parts {
+                let rest = self.cut(piece, Nanoblocks::from(part.blocks) * 1_000_000_000);
+                self.queue(piece, part.server);
+                let Some(rest) = rest else { break };
+                piece = rest;
             }
         }
-        self.to_look_at.extend((0..self.servers.len() as u32).map(End::Server));
     }
 
     /// Cuts a piece after so many blocks; gives what is cut off, if anything is.

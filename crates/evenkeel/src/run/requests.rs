@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 
 use super::RequestId;
 use super::lists::NONE;
+use crate::graph::bits::Bits;
 use crate::model::{ClientId, ServerId};
 
 /// What is known of an open request.
@@ -23,7 +24,6 @@ pub(super) struct Request {
     pub(super) n_left: u32,
     pub(super) n_failures: u32,
     pub(super) is_hedged: bool,
-    is_open: bool,
 }
 
 /// All open requests, each at a place that another one takes when it is over.
@@ -31,6 +31,8 @@ pub(super) struct Request {
 pub(super) struct Requests {
     places: Vec<Request>,
     free: Vec<u32>,
+    /// Which places are taken: apart, so that this stays in the cache.
+    taken: Bits,
     /// Where those are that are not at the place of their own number, as the rows of a plan are.
     elsewhere: HashMap<RequestId, u32>,
 }
@@ -54,24 +56,17 @@ impl Requests {
         holders: &[ServerId],
     ) -> u32 {
         let holders = SmallVec::from_slice(holders);
-        let new = Request {
-            id,
-            client,
-            blocks,
-            holders,
-            first: NONE,
-            n_left: 0,
-            n_failures: 0,
-            is_hedged: false,
-            is_open: true,
-        };
+        let new =
+            Request { id, client, blocks, holders, first: NONE, n_left: 0, n_failures: 0, is_hedged: false };
         let place = if let Some(place) = self.free.pop() {
             self[place] = new;
             place
         } else {
             self.places.push(new);
+            self.taken.grow(self.places.len());
             self.places.len() as u32 - 1
         };
+        self.taken.insert(place);
         if id.0 != u64::from(place) {
             self.elsewhere.insert(id, place);
         }
@@ -82,26 +77,24 @@ impl Requests {
     pub(super) fn find(&self, id: RequestId) -> Option<u32> {
         let own = usize::try_from(id.0).ok().and_then(|place| self.places.get(place));
         match own {
-            Some(request) if request.id == id && request.is_open => Some(id.0 as u32),
+            Some(request) if request.id == id && self.taken.has(id.0 as u32) => Some(id.0 as u32),
             _ => self.elsewhere.get(&id).copied(),
         }
     }
 
     /// Those that are open, by place.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Request)> {
-        (0..).zip(&self.places).filter(|(_, request)| request.is_open)
+        (0..).zip(&self.places).filter(|&(place, _)| self.taken.has(place))
     }
 
     /// Whether a request is still open at this place.
     pub(super) fn is_open(&self, place: u32) -> bool {
-        self[place].is_open
+        self.taken.has(place)
     }
 
-    /// Frees the place of a request.
-    pub(super) fn remove(&mut self, place: u32) {
-        let request = &mut self.places[place as usize];
-        request.is_open = false;
-        let id = request.id;
+    /// Frees the place of the request with this number, without a look at it.
+    pub(super) fn remove(&mut self, place: u32, id: RequestId) {
+        self.taken.remove(place);
         if id.0 != u64::from(place) {
             self.elsewhere.remove(&id);
         }

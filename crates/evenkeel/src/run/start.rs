@@ -185,7 +185,7 @@ impl Executor {
     ) -> TransferId {
         self.clients.begin(client.index());
         self.servers.begin(server.index());
-        let Piece { request, due_ns, next, .. } = self.pieces[piece as usize];
+        let Piece { request, id, due_ns, next, .. } = self.pieces[piece as usize];
         let size = self.pieces[piece as usize].size() - from;
         let gauge = &mut self.gauges[server.index()];
         gauge.left += size;
@@ -199,6 +199,7 @@ impl Executor {
         let transfer = self.running.insert(Running {
             piece,
             request,
+            id,
             client,
             from,
             size,
@@ -217,7 +218,7 @@ impl Executor {
         let piece = self.pieces[piece as usize].without(from);
         out.push(Action::Start {
             transfer,
-            request: self.requests[request].id,
+            request: id,
             client,
             server,
             offset: piece.offset,

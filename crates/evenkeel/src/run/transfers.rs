@@ -1,7 +1,7 @@
 //! The transfers under way, found by their numbers.
 
-use super::TransferId;
 use super::gauge::Nanoblocks;
+use super::{RequestId, TransferId};
 use crate::model::{ClientId, ServerId};
 
 /// The low bits of a transfer's number say where it is kept, those above count: numbers rise, and are found without
@@ -14,6 +14,7 @@ pub(super) struct Running {
     pub(super) piece: u32,
     /// What is to be known of the piece when the transfer is over; the piece itself is far away by then.
     pub(super) request: u32,
+    pub(super) id: RequestId,
     pub(super) client: ClientId,
     /// Where in the piece it begins, and how much it is to move.
     pub(super) from: Nanoblocks,

@@ -10,7 +10,7 @@
 use super::Goal;
 use super::ease::{ease, fastest};
 use crate::bound::{Bound, Proof, beside_servers};
-use crate::graph::level::{Aim, Items, Levelled, Placed, level};
+use crate::graph::level::{Aim, Items, Levelled, Placed, level, relevel};
 use crate::graph::pace::{Level, Paces, time};
 use crate::model::{Batch, Choice, Cluster, Part, ServerId};
 
@@ -43,6 +43,13 @@ pub fn select(batch: &Batch, cluster: &Cluster, goal: Goal) -> (Choice, Bound) {
         false => to_choice(batch, placed),
     };
     (choice, Bound { value: time(level), proof })
+}
+
+/// The choice after which the last server is done as early as can be, where each request has a server already: it keeps
+/// that server as far as possible.
+pub fn improve(batch: &Batch, cluster: &Cluster, servers: Vec<ServerId>) -> Choice {
+    let paces = Paces::new(cluster);
+    to_choice(batch, relevel(items(batch, &paces), aim(Goal::MaxLoad, None), servers).placed)
 }
 
 /// The bound alone, with its proof.

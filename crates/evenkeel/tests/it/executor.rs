@@ -564,10 +564,10 @@ impl<'a> Told<'a> {
     fn actions(&mut self, event: Event<'_>) -> Vec<Action> {
         let mut out = Vec::new();
         self.executor.on_event(self.now_ns, event, &mut out).expect("it fits");
-        while let Some(&Action::Plan { number }) = out.last() {
+        while let Some(Action::Plan { .. }) = out.last() {
             out.pop();
-            let snapshot = self.executor.snapshot().cloned().expect("it was just asked for");
-            let planned = Event::Planned { number, choice: &snapshot.choose() };
+            let snapshot = self.executor.snapshot().expect("it was just asked for");
+            let planned = Event::Planned { snapshot: &snapshot, choice: &snapshot.choose() };
             self.executor.on_event(self.now_ns, planned, &mut out).expect("it was asked for");
         }
         let start = |action: &Action| match *action {

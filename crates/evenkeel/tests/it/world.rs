@@ -6,7 +6,8 @@ use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::{self, Batch, Choice, ClientId, Cluster, Fixed, Schedule, ServerId};
 use evenkeel::run::{
-    Action, Cause, Decide, Event, Executor, Late, Misfit, Pick, Reason, RequestId, Settings, TransferId,
+    Action, Cause, Decide, Event, Executor, Late, Misfit, Pick, Reason, RequestId, Settings, Snapshot,
+    TransferId,
 };
 use proptest::prelude::*;
 use proptest::sample::select;
@@ -120,6 +121,8 @@ pub(crate) struct World<'a> {
     refuses_until_ns: BTreeMap<usize, u64>,
     pub(crate) hedged: BTreeSet<u32>,
     hedge_blocks: u128,
+    /// What is being planned anew.
+    snapshots: BTreeMap<u32, Snapshot>,
     pub(crate) log: Vec<(u64, Action)>,
     pub(crate) end_ns: u64,
 }
@@ -164,6 +167,7 @@ impl<'a> World<'a> {
             refuses_until_ns: BTreeMap::new(),
             hedged: BTreeSet::new(),
             hedge_blocks: 0,
+            snapshots: BTreeMap::new(),
             log: Vec::new(),
             end_ns: 0,
         };
@@ -252,7 +256,7 @@ impl<'a> World<'a> {
                     self.tell(Event::Wake).expect("always fits");
                     // Once more, if it has asked for a plan.
                     let is_later = self.executor.wake_at().is_none_or(|next_ns| next_ns > wake_ns);
-                    assert!(is_later || self.executor.snapshot().is_some(), "woken in vain");
+                    assert!(is_later || !self.snapshots.is_empty(), "woken in vain");
                 }
                 (_, None) => panic!("nothing will ever happen"),
             }
@@ -293,7 +297,10 @@ impl<'a> World<'a> {
                     told.expect("it is new");
                 }
             }
-            Next::Planned(number) => self.plan(number),
+            Next::Planned(number) => {
+                let snapshot = self.snapshots.remove(&number).expect("it was asked for");
+                self.plan(&snapshot);
+            }
             Next::Down(server) | Next::Up(server) if self.gone_servers.contains(&server) => {
                 let event = Event::ServerUp { server: ServerId(server) };
                 self.tell(event).expect_err("it has left");
@@ -527,12 +534,12 @@ impl<'a> World<'a> {
             }
             Action::Plan { number } => {
                 let snapshot = self.executor.snapshot().expect("it was just asked for");
-                assert_eq!(snapshot.number, number);
                 if self.happens(self.chaos.late) {
                     let at = self.now_ns + u64::from(self.draw.below(8)) * SECOND / 4;
+                    self.snapshots.insert(number, snapshot);
                     self.say(at, Next::Planned(number));
                 } else {
-                    self.plan(number);
+                    self.plan(&snapshot);
                 }
             }
             Action::Deliver { request, client } => {
@@ -564,15 +571,16 @@ impl<'a> World<'a> {
     }
 
     /// Plans what was asked for, as it was then.
-    fn plan(&mut self, number: u32) {
-        let snapshot = self.executor.snapshot().cloned().expect("nobody has planned it");
-        let choice = snapshot.choose();
+    fn plan(&mut self, snapshot: &Snapshot) {
+        let (choice, other) = (snapshot.choose(), Choice::whole(Vec::new()));
         let mut out = Vec::new();
-        for (number, choice) in [(number + 1, &choice), (number, &Choice::whole(Vec::new()))] {
-            let wrong = Event::Planned { number, choice };
-            self.executor.on_event(self.now_ns, wrong, &mut out).expect_err("it was not asked for");
+        let wrong = Event::Planned { snapshot, choice: &other };
+        if snapshot.batch.n_requests() > 0 {
+            self.executor.on_event(self.now_ns, wrong, &mut out).expect_err("it is not of that batch");
         }
-        self.tell(Event::Planned { number, choice: &choice }).expect("it was asked for");
+        let planned = Event::Planned { snapshot, choice: &choice };
+        self.tell(planned).expect("it was asked for");
+        self.executor.on_event(self.now_ns, planned, &mut out).expect_err("it is made already");
     }
 
     /// Whether a request is planned or has arrived, and is not over.
