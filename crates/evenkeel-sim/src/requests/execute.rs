@@ -73,7 +73,7 @@ impl<'a> Driver<'a> {
                 Happening::Up { server } => self.tell(Event::ServerUp { server: ServerId(server) }),
             }
         }
-        self.run.outcome.n_replans = self.executor.n_replans().into();
+        self.run.outcome.n_replans = self.executor.counts().plans.into();
         self.run.finish()
     }
 

@@ -167,6 +167,7 @@ impl Executor {
     /// A request is there; one that another client took over, at that client.
     fn deliver(&mut self, request: u32, client: ClientId, out: &mut Vec<Action>) {
         let id = self.over(request);
+        self.counts.delivered += 1;
         out.push(Action::Deliver { request: id, client });
     }
 
@@ -203,6 +204,7 @@ impl Executor {
         // One that is empty was delivered as the run began.
         if let Some(request) = self.requests.find(request) {
             self.leave_plan();
+            self.counts.cancelled += 1;
             self.close(request, out);
         }
     }
@@ -220,6 +222,12 @@ impl Executor {
         let more = moved - run.moved;
         if more > 0 {
             self.refused_since_ns.remove(&run.request);
+        }
+        self.moved += more;
+        if self.settings.hedge_share > 0.0 {
+            let most = Nanoblocks::from(self.settings.hedge_blocks) * 1_000_000_000;
+            let added = (more as f64 * self.settings.hedge_share) as Nanoblocks;
+            self.hedge_left = self.hedge_left.saturating_add(added).min(most);
         }
         let gauge = &mut self.gauges[run.server.index()];
         gauge.left -= more;
@@ -245,6 +253,7 @@ impl Executor {
             // Of most requests nothing else has to be known, which is quicker.
             self.free_piece(run.piece);
             self.forget(run.request, run.id);
+            self.counts.delivered += 1;
             out.push(Action::Deliver { request: run.id, client: run.client });
         } else if self.is_last_piece(run.request) {
             self.deliver(run.request, run.client, out);

@@ -12,7 +12,7 @@ use super::requests::{Request, Requests};
 use super::timers::Timers;
 use super::transfers::Transfers;
 use super::undecided::Undecided;
-use super::{BadPlan, RequestId, Settings};
+use super::{BadPlan, Counts, RequestId, Settings};
 use crate::draw::Seeded;
 use crate::model::{Batch, Cluster, Fixed, Ratio, Schedule, ServerId, Transfer};
 
@@ -71,7 +71,9 @@ pub struct Executor {
     pub(super) wants_replan: bool,
     /// What is being planned anew.
     pub(super) planning: Option<Planning>,
-    pub(super) n_replans: u32,
+    /// The rest of [`Counts`] is known otherwise.
+    pub(super) counts: Counts,
+    pub(super) moved: Nanoblocks,
 }
 
 /// One end of transfers.
@@ -125,7 +127,8 @@ impl Executor {
             planned_at_ns: now_ns,
             wants_replan: false,
             planning: None,
-            n_replans: 0,
+            counts: Counts::default(),
+            moved: 0,
         };
         executor.take_plan(batch, plan)?;
         Ok(executor)
@@ -313,9 +316,15 @@ impl Executor {
         self.requests.len() == 0
     }
 
-    /// How often what was unstarted was planned anew, whether or not that was better.
-    pub fn n_replans(&self) -> u32 {
-        self.n_replans
+    /// What it has done so far.
+    pub fn counts(&self) -> Counts {
+        Counts {
+            open: self.requests.len(),
+            running: self.running.len(),
+            started: self.running.n_started(),
+            moved: self.moved / 1_000_000_000,
+            ..self.counts
+        }
     }
 
     /// Blocks that may still be moved twice.

@@ -348,6 +348,31 @@ impl Snapshot {
     }
 }
 
+/// What an executor has done so far, for whoever watches it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Requests that are open.
+    pub open: usize,
+    /// Transfers under way.
+    pub running: usize,
+    /// Requests that were delivered.
+    pub delivered: u64,
+    /// Requests that have failed.
+    pub failed: u64,
+    /// Requests that were cancelled.
+    pub cancelled: u64,
+    /// Transfers that were started.
+    pub started: u64,
+    /// Those of them that were second copies, or took the place of one that was late.
+    pub hedged: u64,
+    /// Transfers that have failed, for whatever cause, or were lost with their server.
+    pub lost: u64,
+    /// How often a plan was asked for.
+    pub plans: u32,
+    /// Blocks that were moved, in all.
+    pub moved: u128,
+}
+
 /// How an executor behaves. [`Settings::default`] is for plans, [`Settings::online`] for requests that arrive over
 /// time.
 #[derive(Clone, Copy, Debug)]
@@ -365,9 +390,12 @@ pub struct Settings {
     /// By which share the predicted end, counted from the start of the run, has to exceed that of the last plan for a new
     /// one; none: never.
     pub replan_after: Option<f64>,
-    /// Blocks that may be moved twice, in all; 0: what is late is only waited for. Without re-planning, whatever waits
-    /// behind a transfer that is late enough goes elsewhere, too, which moves nothing twice.
+    /// Blocks that may be moved twice; 0: what is late is only waited for. Without re-planning, whatever waits behind a
+    /// transfer that is late enough goes elsewhere, too, which moves nothing twice.
     pub hedge_blocks: u64,
+    /// Which share of what is moved is added to that again, up to as much as there was at first: for executors that run for
+    /// weeks.
+    pub hedge_share: f64,
     /// How often transfers of a request may fail, or be lost with their server, before it does: so it does not try for
     /// ever where a server comes and goes.
     pub most_failures: u32,
@@ -392,6 +420,7 @@ impl Default for Settings {
             // A tenth: planning costs far less than a tenth of any run that is worth planning.
             replan_after: Some(0.1),
             hedge_blocks: 0,
+            hedge_share: 0.0,
             most_failures: 4,
             patience_ns: 30_000_000_000,
             shares_work: false,

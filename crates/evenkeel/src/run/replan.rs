@@ -49,13 +49,13 @@ impl Executor {
         if self.servers.iter().all(|server| server.n_queued == 0) {
             return false;
         }
-        (self.planned_at_ns, self.n_replans) = (self.now_ns, self.n_replans + 1);
+        (self.planned_at_ns, self.counts.plans) = (self.now_ns, self.counts.plans + 1);
         // Until it is made, no other is asked for. Of many servers some always seem slow; each plan takes that for what is
         // usual, and the next needs more reason.
         let before_ns = std::mem::replace(&mut self.predicted_ns, u64::MAX);
         let share = self.settings.replan_after.unwrap_or(0.0);
         let grown_ns = duration_ns(before_ns.saturating_sub(self.origin_ns) as f64 * (1.0 + share.max(0.0)));
-        let (number, least_ns) = (self.n_replans, self.origin_ns.saturating_add(grown_ns));
+        let (number, least_ns) = (self.counts.plans, self.origin_ns.saturating_add(grown_ns));
         self.planning = Some(Planning { number, least_ns, is_new: true });
         out.push(Action::Plan { number });
         true

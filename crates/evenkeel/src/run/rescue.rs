@@ -63,6 +63,7 @@ impl Executor {
         let fastest = others.min_by(|&a, &b| pace_ns(a).total_cmp(&pace_ns(b)));
         let Some(other) = fastest.filter(|&other| pace_ns(other) < pace_ns(run.server)) else { return };
         self.hedge_left -= rest;
+        self.counts.hedged += 1;
         self.requests[piece.request].is_hedged = true;
         if self.clients.has_slot(piece.client.index()) && !self.is_at_limit() {
             let from = run.from + run.moved;
@@ -103,6 +104,7 @@ impl Executor {
         self.leave_plan();
         let Some(mut run) = self.running.get(transfer).copied() else { return };
         self.release(transfer, run.moved);
+        self.counts.lost += 1;
         match cause {
             Cause::Unreachable | Cause::TimedOut => self.lost(&[run], out),
             Cause::NotHeld => {
@@ -178,6 +180,7 @@ impl Executor {
     fn withdraw_failed(&mut self, transfer: TransferId, out: &mut Vec<Action>) {
         if let Some(run) = self.running.get(transfer).copied() {
             self.withdraw(transfer, out);
+            self.counts.lost += 1;
             self.lost(&[run], out);
         }
     }
@@ -309,6 +312,7 @@ impl Executor {
     /// Gives a request up.
     pub(super) fn fail(&mut self, request: u32, reason: Reason, out: &mut Vec<Action>) {
         let request = self.close(request, out);
+        self.counts.failed += 1;
         out.push(Action::Fail { request, reason });
     }
 
@@ -359,6 +363,7 @@ impl Executor {
         let mut lost = self.running.filtered(|run| run.server == server);
         lost.iter().for_each(|&(transfer, _)| self.withdraw(transfer, out));
         lost.sort_by_key(|(_, run)| run.request);
+        self.counts.lost += lost.len() as u64;
         let lost: Vec<Running> = lost.into_iter().map(|(_, run)| run).collect();
         lost.chunk_by(|a, b| a.request == b.request).for_each(|runs| self.lost(runs, out));
         for entry in self.servers[server.index()].take_entries() {

@@ -52,6 +52,11 @@ impl Transfers {
         self.places.len() - self.free.len()
     }
 
+    /// How many were ever started.
+    pub(super) fn n_started(&self) -> u64 {
+        self.n_started
+    }
+
     /// Adds one and gives it a number.
     pub(super) fn insert(&mut self, run: Running) -> TransferId {
         let place = self.free.pop().unwrap_or_else(|| {

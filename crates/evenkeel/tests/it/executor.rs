@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel::model::{self, Batch, Cluster, Fixed, Schedule, ServerId, Speed, Transfer};
+use evenkeel::model::{self, Batch, ClientId, Cluster, Fixed, Schedule, ServerId, Speed, Transfer};
 use evenkeel::order::colour;
 use evenkeel::run::{
     Action, BadPlan, Cause, Decide, Event, Executor, Late, Misfit, Pick, Reason, RequestId, Settings,
@@ -39,7 +39,7 @@ fn assert_in_time(scene: &Scene, settings: Settings) {
     let slack_ns = if is_exact { 0 } else { 20 * (plan.transfers.len() as u128 + 1) };
     let planned_ns = plan.length.numerator() * u128::from(SECOND) / u128::from(plan.length.denominator());
     assert!(u128::from(end_ns) <= planned_ns + slack_ns, "{end_ns} of {planned_ns}");
-    assert_eq!((world.failed.len(), world.executor.n_replans()), (0, 0));
+    assert_eq!((world.failed.len(), world.executor.counts().plans), (0, 0));
 }
 
 fn assert_survives(scene: &Scene, settings: Settings, chaos: Chaos, seed: u64, n_arriving: u32) {
@@ -115,7 +115,7 @@ fn end_with_slow_server(settings: Settings) -> (u64, u32, usize) {
     let mut world = World::new(&batch, &cluster, &plan, settings, Chaos::default(), 0);
     world.slowness[3] = 10;
     let end_ns = world.run();
-    (end_ns / SECOND, world.executor.n_replans(), world.hedged.len())
+    (end_ns / SECOND, world.executor.counts().plans, world.hedged.len())
 }
 
 /// A server that is ten times slower than said makes a rigid plan ten times as long; planned anew it is a little
@@ -338,7 +338,7 @@ fn everything_goes_wrong_sometimes() {
         let mut world = World::new(&batch, &cluster, &plan, settings, chaos, seed);
         world.run();
         n_hedged += world.hedged.len();
-        n_replans += world.executor.n_replans();
+        n_replans += world.executor.counts().plans;
         n_cancelled += world.cancelled.len();
         n_kept += world.n_kept;
         for reason in world.failed.values() {
@@ -756,7 +756,7 @@ fn plans_are_few_however_often_a_server_is_back() {
         world.say(k * SECOND + SECOND / 2, Next::Up(3));
     }
     world.run();
-    let n_replans = world.executor.n_replans();
+    let n_replans = world.executor.counts().plans;
     assert!((10..60).contains(&n_replans), "{n_replans}");
 }
 
@@ -856,4 +856,54 @@ fn who_has_nothing_to_do_takes_what_is_near() {
     let started: Vec<(TransferId, u32, u32)> = (0..4).flat_map(|request| told.arrive(request)).collect();
     assert_eq!(started.len(), 2, "both clients are busy");
     assert_eq!(told.tell(Event::Done { transfer: started[1].0 })[0].1, 2);
+}
+
+/// Whatever has come and gone, an executor is as large as what is open.
+#[test]
+fn memory_follows_what_is_open() {
+    let requests: Vec<(usize, u64, &[usize])> = vec![(1, 2, &[1, 2]), (2, 1, &[2, 1])];
+    let (batch, cluster) = arriving(3, 3, &requests).build();
+    for (decide, shares_work) in
+        [(Decide::OnArrival, false), (Decide::WhenFree, false), (Decide::OnArrival, true)]
+    {
+        let settings = Settings { decide, shares_work, ..Settings::online(Pick::LeastLoaded) };
+        let mut told = Told::new(&batch, &cluster, &Schedule::default(), settings);
+        let mut sizes = Vec::new();
+        let mut under_way: Vec<TransferId> = Vec::new();
+        // One never ends, and another waits for it, first of all at its server, if no other client takes it.
+        for server in [ServerId(0), ServerId(1)] {
+            let request = id(1_000_000 + server.0);
+            let replicas = &[server];
+            let started = told.tell(Event::Arrived { request, client: ClientId(0), blocks: 1, replicas });
+            under_way.extend(started.iter().map(|start| start.0));
+        }
+        under_way.remove(0);
+        for number in 0..6_000 {
+            told.now_ns += SECOND / 4;
+            let Event::Arrived { client, blocks, replicas, .. } = arrival(&batch, number % 2) else {
+                panic!()
+            };
+            let request = id(number);
+            let started = told.tell(Event::Arrived { request, client, blocks, replicas });
+            under_way.extend(started.iter().map(|start| start.0));
+            if number % 5 == 4 {
+                // Of those that arrived of late one is no longer wanted.
+                let actions = told.actions(Event::Cancelled { request });
+                under_way.extend(started_ids(&actions));
+                under_way.retain(|&transfer| !actions.contains(&Action::Withdraw { transfer }));
+            }
+            while told.executor.counts().open > 20 {
+                let started = told.tell(Event::Done { transfer: under_way.remove(0) });
+                under_way.extend(started.iter().map(|start| start.0));
+            }
+            if number % 1_000 == 999 {
+                sizes.push(format!("{:?}", told.executor).len());
+            }
+        }
+        assert!(sizes.iter().all(|&size| size < 2 * sizes[0]), "{decide:?}, {shares_work}: {sizes:?}");
+    }
+}
+
+fn started_ids(actions: &[Action]) -> impl Iterator<Item = TransferId> {
+    started(actions).into_iter().map(|start| start.0)
 }

@@ -121,6 +121,8 @@ pub(crate) struct World<'a> {
     refuses_until_ns: BTreeMap<usize, u64>,
     pub(crate) hedged: BTreeSet<u32>,
     hedge_blocks: u128,
+    /// Whatever was told to be moved, in all.
+    moved: u128,
     /// What is being planned anew.
     snapshots: BTreeMap<u32, Snapshot>,
     pub(crate) log: Vec<(u64, Action)>,
@@ -167,6 +169,7 @@ impl<'a> World<'a> {
             refuses_until_ns: BTreeMap::new(),
             hedged: BTreeSet::new(),
             hedge_blocks: 0,
+            moved: 0,
             snapshots: BTreeMap::new(),
             log: Vec::new(),
             end_ns: 0,
@@ -462,7 +465,9 @@ impl<'a> World<'a> {
         let transfer = match event {
             Event::Done { transfer } | Event::Failed { transfer, .. } => Some(transfer),
             Event::Progress { transfer, blocks } if told.is_ok() => {
-                self.moving.get_mut(&transfer).expect("it is under way").moved = blocks.nanos();
+                let moving = self.moving.get_mut(&transfer).expect("it is under way");
+                self.moved += blocks.nanos() - moving.moved;
+                moving.moved = blocks.nanos();
                 None
             }
             _ => None,
@@ -471,14 +476,14 @@ impl<'a> World<'a> {
             (Ok(()), Some(transfer)) => {
                 let moving = self.moving.remove(&transfer).expect("it was under way");
                 assert!(self.over.insert(transfer));
-                match event {
-                    Event::Failed { cause, .. } => {
-                        self.blame(&moving, cause);
-                        if cause != Cause::Damaged {
-                            self.keep(&moving);
-                        }
+                if let Event::Failed { cause, .. } = event {
+                    self.blame(&moving, cause);
+                    if cause != Cause::Damaged {
+                        self.keep(&moving);
                     }
-                    _ => self.receive(&moving, moving.blocks),
+                } else {
+                    self.moved += moving.blocks - moving.moved;
+                    self.receive(&moving, moving.blocks);
                 }
             }
             (Err(misfit), Some(transfer)) => {
@@ -617,7 +622,9 @@ impl<'a> World<'a> {
         if is_hedge {
             assert!(self.hedged.insert(request), "hedged twice");
             self.hedge_blocks += blocks;
-            assert!(self.hedge_blocks <= u128::from(self.settings.hedge_blocks) * u128::from(SECOND));
+            let Settings { hedge_blocks, hedge_share, .. } = self.settings;
+            let budget = hedge_blocks as f64 * 1e9 + hedge_share * self.moved as f64;
+            assert!(self.hedge_blocks as f64 <= budget * 1.000_001, "beyond the budget");
         }
         self.moving.insert(transfer, moving);
         let at = |wanted: &dyn Fn(&Moving) -> bool| self.moving.values().filter(|m| wanted(m)).count();
@@ -662,6 +669,13 @@ impl<'a> World<'a> {
         let n_known = self.delivered.len() + self.failed.len() + self.cancelled.len();
         assert_eq!(n_known, self.batch.n_requests());
         assert_eq!(self.executor.wake_at(), None);
+        let counts = self.executor.counts();
+        assert_eq!((counts.open, counts.running), (0, 0));
+        assert_eq!(
+            (counts.delivered, counts.failed),
+            (self.delivered.len() as u64, self.failed.len() as u64)
+        );
+        assert_eq!((counts.started, counts.moved), (self.over.len() as u64, self.moved / u128::from(SECOND)));
         let n_actions = self.log.len();
         while let Some(Reverse((at_ns, _, next))) = self.next.pop() {
             self.now_ns = at_ns.max(self.now_ns);
@@ -695,13 +709,13 @@ pub(crate) fn settings() -> impl Strategy<Value = Settings> {
     let decisions = select(&[Decide::OnArrival, Decide::WhenFree][..]);
     let hedges = select(&[0_u64, 3, 1_000][..]);
     let patience = select(&[0, 2 * SECOND, 30 * SECOND][..]);
-    let hedging = (lates(), hedges);
+    let hedging = (lates(), hedges, select(&[0.0, 0.05, 0.5][..]));
     let flags = (any::<bool>(), any::<bool>());
     ((picks, decisions), lates(), hedging, 0..5_u32, patience, flags, any::<u64>()).prop_map(
         |((pick, decide), late, hedging, most_failures, patience_ns, (shares_work, replans), seed)| {
             let plain = Settings::default();
             let replan_after = plain.replan_after.filter(|_| replans);
-            let (hedge_after, hedge_blocks) = hedging;
+            let (hedge_after, hedge_blocks, hedge_share) = hedging;
             Settings {
                 pick,
                 decide,
@@ -709,6 +723,7 @@ pub(crate) fn settings() -> impl Strategy<Value = Settings> {
                 hedge_after,
                 replan_after,
                 hedge_blocks,
+                hedge_share,
                 most_failures,
                 patience_ns,
                 shares_work,
