@@ -31,6 +31,8 @@ pub(crate) enum Goal {
     Assign,
     Place,
     Execute,
+    SoakTime,
+    SoakMemory,
     SimPy,
     SimulatedEvents,
     FlowChanges,
@@ -45,7 +47,7 @@ enum Limit {
 
 use Limit::{AtLeast, AtMost};
 
-const GOALS: [(Goal, &str, Limit); 24] = [
+const GOALS: [(Goal, &str, Limit); 26] = [
     (Goal::OneSolve, "selection with proof, times faster than one OR-tools max-flow", AtLeast(25.0)),
     (Goal::Search, "selection with proof at 1M, times faster than OR-tools' search", AtLeast(300.0)),
     (
@@ -74,6 +76,16 @@ const GOALS: [(Goal, &str, Limit); 24] = [
     (Goal::Assign, "`opass-single`, times faster than OR-tools max-flow", AtLeast(20.0)),
     (Goal::Place, "`evenkeel place`, times copying the CSV", AtMost(10.0)),
     (Goal::Execute, "the executor, times a plain heap of as many events", AtMost(15.0)),
+    (
+        Goal::SoakTime,
+        "the executor after very many requests, time of an event, times that at first",
+        AtMost(1.3),
+    ),
+    (
+        Goal::SoakMemory,
+        "the executor after very many requests, memory, times that after a tenth",
+        AtMost(1.05),
+    ),
     (Goal::SimPy, "the simulator, times faster than SimPy", AtLeast(50.0)),
     (Goal::SimulatedEvents, "the simulator, million events a second", AtLeast(5.0)),
     (Goal::FlowChanges, "the simulator, flow changes a second at 1,000 hosts", AtLeast(50_000.0)),

@@ -13,6 +13,7 @@ mod scaling;
 mod schedule;
 mod selection;
 mod simulate;
+mod soak;
 mod tasks;
 mod unequal;
 
@@ -91,6 +92,7 @@ fn main() -> Result<ExitCode> {
     policies::run(&race, &mut report)?;
     tasks::run(&race, &mut report)?;
     execute::run(&race, &mut report)?;
+    soak::run(&race, &mut report)?;
     simulate::run(&race, &mut report)?;
     command::run(&race, &mut report)?;
     ensure!(!report.is_empty(), "no row has one of {:?} in its name", race.args.rows);
