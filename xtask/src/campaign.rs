@@ -40,6 +40,12 @@ const ADVICE: &str = r#"{"format":1,"subject":"length","block":1,"batch_fingerpr
 {"name":"slot","lower_bound":2,"clients":[{"client":"c1","slots":2}]},
 {"name":"client","lower_bound":2,"new_client":"c1-2","moves":[{"request":1,"to":"c1-2","blocks":1}]}]}"#;
 
+/// Random worlds for the executor and the bidding machines, so many times as many as in the tests.
+pub(crate) fn worlds(times: &str) -> Result<()> {
+    let args = ["test", "-p", "evenkeel", "--test", "it", "--", "executor::", "bidding::"];
+    run_with("cargo", &args, &[("EVENKEEL_TIMES", times)])
+}
+
 /// Runs each target on so many inputs. Without sanitizers, so that a stable toolchain will do.
 pub(crate) fn fuzz(runs: &str) -> Result<()> {
     require_program("c++", &["--version"], &["g++"])?;

@@ -14,6 +14,8 @@ Tasks:
   cargo xtask race [--quick] …      the race against OR-tools, SciPy, rustworkx and pandas, as tables
   cargo xtask reproduce             the page of the papers' experiments in docs/, with the pictures of the README
   cargo xtask campaign fuzz [N]     each reader on N inputs (default 1,000,000)
+  cargo xtask campaign worlds [N]   the executor and bidding in N times as many random worlds as in the tests (default
+                                    170, which makes a million)
 ";
 
 fn main() -> ExitCode {
@@ -25,6 +27,8 @@ fn main() -> ExitCode {
         ["reproduce"] => reproduce::reproduce(),
         ["campaign", "fuzz"] => campaign::fuzz("1000000"),
         ["campaign", "fuzz", runs] => campaign::fuzz(runs),
+        ["campaign", "worlds"] => campaign::worlds("170"),
+        ["campaign", "worlds", times] => campaign::worlds(times),
         _ => {
             print!("{HELP}");
             return ExitCode::from(2);

@@ -76,6 +76,34 @@ impl Timeline {
     }
 }
 
+/// What machines refused that were told what had happened. Nothing should be: each is a mistake, theirs or the driver's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Findings {
+    n: u64,
+    first: Option<String>,
+}
+
+impl Findings {
+    /// Takes note of a refusal, if it is one.
+    pub(crate) fn note<T, E: std::fmt::Display>(&mut self, told: Result<T, E>) {
+        if let Err(refusal) = told {
+            self.n += 1;
+            self.first.get_or_insert_with(|| refusal.to_string());
+        }
+    }
+
+    /// Whether there are none; else an error that tells the first.
+    pub fn none(&self) -> Result<(), String> {
+        match &self.first {
+            None => Ok(()),
+            Some(first) => Err(format!(
+                "{} events were refused, which is a mistake in evenkeel; the first: {first}",
+                self.n
+            )),
+        }
+    }
+}
+
 /// What came of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
@@ -109,6 +137,8 @@ pub struct Outcome {
     pub n_replans: u64,
     /// Events of the simulation.
     pub n_events: u64,
+    /// What machines refused.
+    pub findings: Findings,
     /// When each process, or each client that writes, was done with its last; empty elsewhere.
     pub done_ns_of_clients: Vec<u64>,
     /// Bytes that each server moved.

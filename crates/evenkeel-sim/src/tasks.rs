@@ -397,8 +397,7 @@ impl Run<'_> {
         let process = ProcessId(process);
         let done = guided.lease(process).map(|task| Event::Done(process, task));
         for event in done.into_iter().chain([Event::Idle(process)]) {
-            // It fits: a process asks when it has done its lease.
-            let _ = guided.on_event(event, &mut self.actions);
+            self.outcome.findings.note(guided.on_event(event, &mut self.actions));
         }
         for action in self.actions.drain(..) {
             self.outcome.n_messages += 1;

@@ -446,8 +446,8 @@ impl Run<'_> {
         for server in (0..self.written.len() as u32).filter(|&server| self.fabric.is_up(server)) {
             let n_connections = self.fabric.n_present(server) as u64;
             self.outcome.n_messages += 1;
-            // The server is there, and time goes on.
-            let _ = self.placer.servers_mut().heat.heartbeat(now_ns, ServerId(server), n_connections);
+            let heat = &mut self.placer.servers_mut().heat;
+            self.outcome.findings.note(heat.heartbeat(now_ns, ServerId(server), n_connections));
         }
         let is_left = self.outcome.responses_ns.len() < self.writes.len();
         if now_ns == 0 || is_left && !self.fabric.is_over() {
@@ -564,8 +564,7 @@ impl Run<'_> {
     }
 
     fn complete(&mut self, server: ServerId, bytes: u64) {
-        // The server is there.
-        let _ = self.placer.servers_mut().log.complete(server, bytes.into());
+        self.outcome.findings.note(self.placer.servers_mut().log.complete(server, bytes.into()));
     }
 
     /// A lost copy goes to the next server that is up and has none.
@@ -582,7 +581,8 @@ impl Run<'_> {
             return;
         };
         self.complete(ServerId(job.server), job.bytes);
-        let _ = self.placer.servers_mut().log.schedule(ServerId(server), job.bytes.into());
+        let log = &mut self.placer.servers_mut().log;
+        self.outcome.findings.note(log.schedule(ServerId(server), job.bytes.into()));
         let to = self.fabric.hardware().servers[server as usize].host;
         self.submit(Job { server, to, ..job }, 0);
     }

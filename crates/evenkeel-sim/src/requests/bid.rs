@@ -22,7 +22,7 @@ use super::execute::Driver;
 use super::{Requests, Run, View};
 use crate::agenda::Agenda;
 use crate::fabric::{Fabric, Happening};
-use crate::outcome::Outcome;
+use crate::outcome::{Findings, Outcome};
 
 /// The tag of the timer for the end of the bidding; nothing else of the driver's is under way then but arrivals.
 const OVER: u64 = 0;
@@ -38,11 +38,12 @@ pub fn bid(
 ) -> Result<Outcome, BadPlan> {
     let last_arrival_ns = requests.arrivals_ns.iter().flatten().copied().max();
     let game = Game::new(requests, &fabric, view, rules, last_arrival_ns.unwrap_or(0));
-    let (grants, n_messages, over_ns) = game.play();
+    let Played { grants, n_messages, over_ns, findings } = game.play();
     let Rounds { schedule, n_rounds, .. } = Rounds::new(&requests.batch, &view.cluster, &grants);
 
     let mut run = Run::new(requests, fabric);
     (run.outcome.n_messages, run.outcome.n_rounds) = (n_messages, n_rounds.into());
+    run.outcome.findings = findings;
     run.fabric.wake(over_ns, OVER);
     loop {
         match run.fabric.next() {
@@ -85,6 +86,14 @@ impl Desk {
     }
 }
 
+/// What came of a game.
+struct Played {
+    grants: Vec<Grant>,
+    n_messages: u64,
+    over_ns: u64,
+    findings: Findings,
+}
+
 struct Game {
     rules: Rules,
     clients: Vec<(Client, Desk)>,
@@ -94,6 +103,7 @@ struct Game {
     handling_ns: u64,
     now_ns: u64,
     n_messages: u64,
+    findings: Findings,
     to_servers: Vec<(ServerId, ToServer)>,
     to_clients: Vec<(ClientId, ToClient)>,
 }
@@ -112,13 +122,14 @@ impl Game {
             handling_ns: hardware.dispatch_ns,
             now_ns,
             n_messages: 0,
+            findings: Findings::default(),
             to_servers: Vec::new(),
             to_clients: Vec::new(),
         }
     }
 
-    /// Until every request is granted: the grants, how many messages there were, and when it is over.
-    fn play(mut self) -> (Vec<Grant>, u64, u64) {
+    /// Until every request is granted.
+    fn play(mut self) -> Played {
         let mut grants = Vec::new();
         let mut active: Vec<u32> = (0..self.clients.len() as u32).collect();
         for round in 0.. {
@@ -130,7 +141,8 @@ impl Game {
                 let asked = self.begin(round, &active);
                 if asked.is_empty() && pass == 0 {
                     // Messages that take until the end of all times were never answered.
-                    return (grants, self.n_messages, u64::MAX);
+                    self.now_ns = u64::MAX;
+                    return self.over(grants);
                 }
                 if asked.is_empty() {
                     break;
@@ -143,7 +155,12 @@ impl Game {
                 }
             }
         }
-        (grants, self.n_messages, self.now_ns)
+        self.over(grants)
+    }
+
+    fn over(self, grants: Vec<Grant>) -> Played {
+        let Self { n_messages, now_ns: over_ns, findings, .. } = self;
+        Played { grants, n_messages, over_ns, findings }
     }
 
     fn granted(&self, server: ServerId) -> &[(u32, Part)] {
@@ -153,9 +170,9 @@ impl Game {
     /// All clients bid. Gives the servers that are asked, in their order.
     fn begin(&mut self, round: u32, active: &[u32]) -> Vec<ServerId> {
         for &client in active {
-            // Nothing is lost, so nothing is astray, here and below.
             let event = client::Event::Begin { round };
-            let _ = self.clients[client as usize].0.on_event(event, &mut self.to_servers);
+            let told = self.clients[client as usize].0.on_event(event, &mut self.to_servers);
+            self.findings.note(told);
         }
         let mut asked: Vec<ServerId> = self.to_servers.iter().map(|&(server, _)| server).collect();
         asked.sort_unstable();
@@ -174,7 +191,7 @@ impl Game {
             match message {
                 Message::Bid(server, bid) => {
                     let (machine, desk) = &mut self.servers[server.index()];
-                    let _ = machine.on_event(server::Event::Received(bid), &mut self.to_clients);
+                    self.findings.note(machine.on_event(server::Event::Received(bid), &mut self.to_clients));
                     let handled_ns = desk.handle(now_ns, self.handling_ns);
                     desk.n_coming -= 1;
                     if desk.n_coming == 0 {
@@ -183,7 +200,8 @@ impl Game {
                 }
                 Message::Close(server) => {
                     let (machine, _) = &mut self.servers[server.index()];
-                    let _ = machine.on_event(server::Event::Close { round }, &mut self.to_clients);
+                    self.findings
+                        .note(machine.on_event(server::Event::Close { round }, &mut self.to_clients));
                     for (client, answer) in self.to_clients.drain(..) {
                         self.n_messages += 1;
                         self.agenda
@@ -192,7 +210,8 @@ impl Game {
                 }
                 Message::Answer(client, answer) => {
                     let (machine, desk) = &mut self.clients[client.index()];
-                    let _ = machine.on_event(client::Event::Received(answer), &mut self.to_servers);
+                    self.findings
+                        .note(machine.on_event(client::Event::Received(answer), &mut self.to_servers));
                     self.now_ns = self.now_ns.max(desk.handle(now_ns, self.handling_ns));
                 }
             }

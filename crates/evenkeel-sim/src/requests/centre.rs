@@ -112,8 +112,7 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
         if let Some(lateness) = &mut self.lateness {
             lateness.done(self.run.fabric.now_ns(), server, request.into());
         }
-        // It fits: it was in service.
-        let _ = self.scheduler.done(request);
+        self.run.outcome.findings.note(self.scheduler.done(request));
     }
 
     /// A request is lost, and will be sent elsewhere.

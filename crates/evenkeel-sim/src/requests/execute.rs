@@ -90,8 +90,8 @@ impl<'a> Driver<'a> {
 
     pub(super) fn tell(&mut self, event: Event<'_>) {
         let now_ns = self.run.fabric.now_ns();
-        // What does not fit is late news, and changes nothing.
-        let _ = self.executor.on_event(now_ns, event, &mut self.actions);
+        let told = self.executor.on_event(now_ns, event, &mut self.actions);
+        self.run.outcome.findings.note(told);
         let mut actions = std::mem::take(&mut self.actions);
         actions.drain(..).for_each(|action| self.act(action));
         self.actions = actions;

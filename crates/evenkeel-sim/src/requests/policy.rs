@@ -75,6 +75,8 @@ pub enum NotServed {
     View(#[from] evenkeel::model::ModelError),
     #[error(transparent)]
     Plan(#[from] BadPlan),
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// Serves requests in the way of a policy.
@@ -121,6 +123,7 @@ pub fn by_policy(
             centre(requests, fabric, &view, take_back, learns, choose)
         }
     };
+    outcome.findings.none().map_err(NotServed::Refused)?;
     outcome.bound_ns = (!is_over_time).then(|| requests.bound_ns(hardware, &outcome.undone)).transpose()?;
     Ok(outcome)
 }

@@ -184,7 +184,9 @@ impl Scenario {
         let (seed, hardware) = (self.lots(repetition), self.hardware(repetition));
         let queue = self.cluster.queue();
         let queue = queue.as_ref().map(|queue| queue as &dyn Fn() -> Box<dyn evenkeel::queue::Queue>);
-        self.workload.run(&hardware, queue, policy, &self.conduct, seed, keep_timeline)
+        let outcome = self.workload.run(&hardware, queue, policy, &self.conduct, seed, keep_timeline)?;
+        outcome.findings.none()?;
+        Ok(outcome)
     }
 }
 

@@ -324,7 +324,9 @@ impl Scene {
 
 /// How thoroughly the properties are tried. A failure is printed as the smallest case that shows it.
 pub(crate) fn config(cases: u32) -> ProptestConfig {
-    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases) }
+    // A campaign asks for more.
+    let times = std::env::var("EVENKEEL_TIMES").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(cases.saturating_mul(times)) }
 }
 
 impl Case {

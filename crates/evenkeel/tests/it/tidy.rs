@@ -311,6 +311,16 @@ fn no_code_compares_the_name_of_a_policy() {
     }
 }
 
+/// A machine that refuses what it is told has found a mistake: nobody may look away.
+#[test]
+fn the_simulator_ignores_no_refusal() {
+    let root = core().ancestors().nth(2).expect("the workspace");
+    for path in sources(&root.join("crates/evenkeel-sim/src")) {
+        let ignores = without_comments(&read(&path)).contains("let _ =");
+        assert!(!ignores, "{}: take note of the refusal in the outcome's findings", path.display());
+    }
+}
+
 mod the_scan_itself {
     use super::*;
 

@@ -13,8 +13,7 @@ fn replayed(lab: &Lab, policy: usize, unit: Unit, seed: u64) -> ServerLog {
     let first = trial.writes.backlogs(N_SERVERS, seed).unwrap_or_default();
     let mut log = ServerLog::new(first, unit, Forget::default());
     for (server, write) in servers.into_iter().zip(trial.writes(seed)) {
-        // The server is there.
-        let _ = log.schedule(server, write.bytes.into());
+        log.schedule(server, write.bytes.into()).unwrap_or_else(|stray| unreachable!("{stray}"));
     }
     log
 }
