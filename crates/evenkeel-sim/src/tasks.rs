@@ -285,7 +285,7 @@ enum Supply<'a> {
     /// Each has a list of its own, and is told where to read each input.
     Lists { lists: Vec<VecDeque<u32>>, sources: Vec<ServerId> },
     /// They ask for one after the other.
-    Master { guided: Guided<'a>, centre: Centre },
+    Master { guided: Guided, centre: Centre },
 }
 
 impl Supply<'_> {

@@ -19,22 +19,40 @@
 //! * [`workload`] – seeded batches to plan: uniform, hot spots, chains.
 //! * [`policy`] – the table of all policies by name.
 //!
+//! # Plan, check, explain
+//!
 //! ```
-//! use evenkeel::model::{BatchBuilder, Cluster, Ratio};
-//! use evenkeel::{order, select};
+//! use evenkeel::model::{BatchBuilder, Cluster};
+//! use evenkeel::plan::{Options, plan};
+//! use evenkeel::{check, explain, select};
 //!
 //! let mut batch = BatchBuilder::new();
-//! for replicas in [["s0", "s1"], ["s0", "s1"], ["s0", "s2"]] {
-//!     batch.request("c0", 1, &replicas)?;
-//! }
+//! batch.request("c0", 3, &["s0", "s1"])?; // client, blocks, who holds a copy
+//! batch.request("c1", 2, &["s0"])?;
 //! let batch = batch.finish();
 //! let cluster = Cluster::equal(&batch);
-//! let (choice, bound) = select::optimal::select(&batch, &cluster, select::Goal::Length);
-//! let schedule = order::colour::order(&batch, &cluster, &choice);
-//! assert_eq!(schedule.length, bound.value);
-//! assert_eq!(bound.value, Ratio::from(3)); // the one client takes three slots
-//! # Ok::<(), evenkeel::model::ModelError>(())
+//! let plan = plan(&batch, &cluster, &Options::default())?;
+//! let measures = check::plan(&batch, &cluster, &plan.ordered.schedule.transfers, true)?;
+//! assert!(plan.is_optimal() && measures.length == plan.bound.value); // three slots, and no plan has fewer
+//! let advice = explain::explain(&batch, &cluster, select::Goal::Length);
+//! assert_eq!(advice.bound.value, plan.bound.value);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! # Machines
+//!
+//! What has a life over time is a state machine that owns what it needs: events in, actions out, and whoever drives it has
+//! the clock and the sockets. An event that does not fit is refused and changes nothing. Each has a program that drives
+//! it under `examples/`.
+//!
+//! | machine | what it does | example |
+//! |---|---|---|
+//! | [`run::Executor`] | carries a plan out, serves what arrives, retries, hedges, plans anew | `execute` |
+//! | [`bid::client::Client`], [`bid::server::Server`] | agree on replicas and order without a centre | `bid` |
+//! | [`assign::opass_dynamic::Guided`] | gives processes one task after the other, near its data | `guide` |
+//! | [`place::Placer`] | says where writes go, window by window | `place` |
+//! | [`queue::Queue`] | says which request a server serves next | |
+//! | [`redirect::RedirectTable`] | knows which bytes are not at their default server | |
 
 pub mod assign;
 pub mod bid;

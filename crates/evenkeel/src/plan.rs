@@ -31,6 +31,13 @@ pub struct Options<'a> {
     pub ask: Ask,
 }
 
+impl Default for Options<'_> {
+    /// The optimal choice in the shortest order.
+    fn default() -> Self {
+        Self { policy: &OPTIMAL, order: OrderBy::Usual, whole: false, ask: Ask::default() }
+    }
+}
+
 /// Who orders transfers.
 #[derive(Clone, Copy, Debug)]
 pub enum OrderBy<'a> {

@@ -61,8 +61,8 @@ pub enum OtherWork {
 
 /// Tasks on their way from the lists through leases to being done.
 #[derive(Clone, Debug)]
-pub struct Guided<'a> {
-    work: &'a Work,
+pub struct Guided {
+    work: Work,
     lists: Vec<VecDeque<u32>>,
     /// The lists that are not empty, longest first.
     by_length: BTreeSet<(Reverse<usize>, u32)>,
@@ -72,9 +72,9 @@ pub struct Guided<'a> {
     n_left: usize,
 }
 
-impl<'a> Guided<'a> {
+impl Guided {
     /// Nothing is done yet of the tasks of this assignment, which has to be of this work.
-    pub fn new(work: &'a Work, processes: &[ProcessId]) -> Result<Self, OtherWork> {
+    pub fn new(work: &Work, processes: &[ProcessId]) -> Result<Self, OtherWork> {
         let (n_assigned, n_tasks) = (processes.len(), work.n_tasks());
         if n_assigned != n_tasks {
             return Err(OtherWork::Tasks { n_assigned, n_tasks });
@@ -87,7 +87,7 @@ impl<'a> Guided<'a> {
     }
 
     /// The lists of an assignment of this work.
-    fn listed(work: &'a Work, processes: &[ProcessId]) -> Self {
+    fn listed(work: &Work, processes: &[ProcessId]) -> Self {
         let mut lists = vec![Vec::new(); work.n_processes()];
         for (task, process) in (0_u32..).zip(processes) {
             lists[process.index()].push((Reverse(work.local_bytes(task as usize, *process)), task));
@@ -99,12 +99,12 @@ impl<'a> Guided<'a> {
         let lists: Vec<VecDeque<u32>> = sorted.collect();
         let lengths = (0..).zip(&lists).filter(|(_, list)| !list.is_empty());
         Self {
-            work,
             by_length: lengths.map(|(process, list)| (Reverse(list.len()), process)).collect(),
             lists,
             leases: vec![None; work.n_processes()],
             waiting: VecDeque::new(),
             n_left: work.n_tasks(),
+            work: work.clone(),
         }
     }
 

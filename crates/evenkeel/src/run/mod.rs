@@ -27,6 +27,32 @@
 //!
 //! Without a plan, or for requests that arrive beside it, a server is picked by [`online`]: when the request arrives,
 //! or when a server is free for it ([`Decide`]).
+//!
+//! ```
+//! use evenkeel::model::{BatchBuilder, ClientId, Cluster, NameTable, Schedule, ServerId};
+//! use evenkeel::run::{Action, Cause, Event, Executor, Pick, RequestId, Settings};
+//!
+//! // Two servers and a client; nothing is planned, requests arrive.
+//! let mut nodes = BatchBuilder::new();
+//! nodes.declare_servers(["s0", "s1"].iter().fold(NameTable::new(), |mut names, name| { names.intern(name); names }))?;
+//! nodes.declare_clients({ let mut names = NameTable::new(); names.intern("c0"); names })?;
+//! let nodes = nodes.finish();
+//! let settings = Settings::online(Pick::LeastLoaded);
+//! let mut executor = Executor::new(&nodes, &Cluster::equal(&nodes), &Schedule::default(), settings, 0)?;
+//!
+//! let mut actions = Vec::new();
+//! let replicas = &[ServerId(0), ServerId(1)];
+//! let arrived = Event::Arrived { request: RequestId(7), client: ClientId(0), blocks: 1, replicas };
+//! executor.on_event(0, arrived, &mut actions)?;
+//! let Some(Action::Start { transfer, server: ServerId(0), .. }) = actions.pop() else { panic!("it starts") };
+//!
+//! // The server cannot be reached: the other one is asked.
+//! executor.on_event(1, Event::Failed { transfer, cause: Cause::Unreachable }, &mut actions)?;
+//! let Some(Action::Start { transfer, server: ServerId(1), .. }) = actions.pop() else { panic!("it goes on") };
+//! executor.on_event(2, Event::Done { transfer }, &mut actions)?;
+//! assert_eq!(actions, [Action::Deliver { request: RequestId(7), client: ClientId(0) }]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod barred;
 mod events;
