@@ -181,7 +181,7 @@ impl Tasks {
         let supply = if self.dynamic || matches!(policy.live, Live::Steals) {
             // They are of this work.
             let guided = Guided::new(work, &processes).map_err(|_| WorkError::NoProcess)?;
-            Supply::Master { guided, centre: Centre::default() }
+            Supply::Master { guided: Box::new(guided), centre: Centre::default() }
         } else {
             let sources = match sources {
                 Sources::Drawn => drawn(work, &processes, &mut draw),
@@ -209,7 +209,7 @@ impl Tasks {
         hardware: &'a Hardware,
         work: &'a Work,
         hosts: &[u32],
-        supply: Supply<'a>,
+        supply: Supply,
         seed: u64,
     ) -> Run<'a> {
         let mut fabric = Fabric::new(hardware, None);
@@ -281,14 +281,14 @@ fn home(hardware: &Hardware, host: u32) -> Option<ServerId> {
 }
 
 /// Where processes get their tasks from.
-enum Supply<'a> {
+enum Supply {
     /// Each has a list of its own, and is told where to read each input.
     Lists { lists: Vec<VecDeque<u32>>, sources: Vec<ServerId> },
     /// They ask for one after the other.
-    Master { guided: Guided, centre: Centre },
+    Master { guided: Box<Guided>, centre: Centre },
 }
 
-impl Supply<'_> {
+impl Supply {
     fn lists(work: &Work, processes: &[ProcessId], sources: Vec<ServerId>) -> Self {
         let mut lists = vec![VecDeque::new(); work.n_processes()];
         (0..).zip(processes).for_each(|(task, process)| lists[process.index()].push_back(task));
@@ -338,7 +338,7 @@ struct Reader {
 struct Run<'a> {
     work: &'a Work,
     fabric: Fabric<'a>,
-    supply: Supply<'a>,
+    supply: Supply,
     sources: Sources,
     draw: Seeded,
     buffer: u64,

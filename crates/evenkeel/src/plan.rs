@@ -300,13 +300,26 @@ impl<'a> Planner<'a> {
         let optimal = best.choice.clone();
         let mut achieved = self.achieved(batch, cluster, best);
         let is_small = batch.n_requests() <= MOST_REQUESTS_FOR_ALL_RIVALS;
+        let mut tried: Vec<Choice> = Vec::new();
+        let orders = POLICIES.iter().filter_map(|policy| match policy.kind {
+            Kind::Order(order) => Some(order),
+            _ => None,
+        });
+        let orders: Vec<OrderFn> = orders.collect();
         for rival in POLICIES.iter().filter(|rival| is_small || rival.comes_close) {
             if meets(achieved, bound) {
                 return;
             }
             let Some((choice, own_order)) = self.made_by(rival, batch, cluster, &optimal) else { continue };
-            let ordered = self.ordered(batch, cluster, &choice, None);
-            for schedule in own_order.map(|own| own.schedule).into_iter().chain([ordered.schedule]) {
+            let mut schedules: Vec<Schedule> = own_order.map(|own| own.schedule).into_iter().collect();
+            // Whom nobody has chosen like before, in every order that may be shorter.
+            if !tried.contains(&choice) {
+                schedules.push(self.ordered(batch, cluster, &choice, None).schedule);
+                let others = orders.iter().filter(|_| is_small && self.takes_any_order());
+                schedules.extend(others.map(|order| order(batch, cluster, &choice, &self.ask).schedule));
+                tried.push(choice.clone());
+            }
+            for schedule in schedules {
                 let ordered = Ordered { schedule, ..Ordered::default() };
                 let made = Made { choice: choice.clone(), ordered, bound: best.bound.clone() };
                 let rival_achieved = self.achieved(batch, cluster, &made);
@@ -338,7 +351,11 @@ impl<'a> Planner<'a> {
         if self.whole && !choice.split_off.is_empty() {
             return Some((whole::unsplit(batch, cluster, choice), None));
         }
-        let is_shortest = self.order_policy().is_some_and(|order| order.is(&SHORTEST));
-        Some((choice, own_order.filter(|_| is_shortest)))
+        Some((choice, own_order.filter(|_| self.takes_any_order())))
+    }
+
+    /// Whether another order may take the place of the one that is asked for: of the shortest, if it is not.
+    fn takes_any_order(&self) -> bool {
+        self.order_policy().is_some_and(|order| order.is(&SHORTEST))
     }
 }

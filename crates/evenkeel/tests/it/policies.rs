@@ -319,6 +319,26 @@ fn a_fast_server_that_is_free_late_is_not_taken() {
     assert_eq!(plan_by(&OPTIMAL, &batch, &cluster).achieved.rounded().to_string(), "1.476190476");
 }
 
+/// Another policy's choice is best in yet another's order.
+#[test]
+fn each_choice_is_tried_in_each_order() {
+    let batch = batch(&[
+        ("c0", 1, &["s1"]),
+        ("c0", 3, &["s2"]),
+        ("c0", 2, &["s0"]),
+        ("c0", 1, &["s1", "s2"]),
+        ("c0", 2, &["s2", "s1"]),
+    ]);
+    let fast = Speed::from_millionths(2_000_000).expect("a valid speed");
+    let servers = vec![
+        Server::default(),
+        Server { slots: 2, backlog: 1, ..Server::default() },
+        Server { speed: fast, slots: 1, backlog: 2 },
+    ];
+    let cluster = Cluster::new(&batch, servers, vec![Client { slots: 2 }], None).expect("a valid cluster");
+    assert_eq!(plan_by(&OPTIMAL, &batch, &cluster).achieved, Ratio::from(4));
+}
+
 /// A gap of one slot is a gap, however long the plan is.
 #[test]
 fn long_plans_are_not_optimal_by_rounding() {
