@@ -57,8 +57,8 @@ pub struct Executor {
     pub(super) in_turn: VecDeque<Entry>,
     /// Nodes at which something may be able to start.
     pub(super) to_look_at: Vec<End>,
-    /// Servers that could start something but for the limit on all.
-    pub(super) limited: VecDeque<ServerId>,
+    /// Ends that could start something but for the limit on all.
+    pub(super) limited: VecDeque<End>,
     /// Clients that had nothing to do when they were looked at.
     pub(super) idle: Vec<u32>,
     /// The longest lists of clients on top, as they were at some time; only if work is shared.

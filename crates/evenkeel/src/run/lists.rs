@@ -198,7 +198,7 @@ pub(super) struct Node {
     pub(super) n_queued: u32,
     n_running: u32,
     slots: u32,
-    /// Of a server: whether it waits for the limit on all transfers.
+    /// Whether it waits for the limit on all transfers.
     pub(super) is_limited: bool,
     /// Of a client: whether it waits for others' work.
     pub(super) is_idle: bool,

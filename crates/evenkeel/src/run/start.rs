@@ -2,7 +2,7 @@
 
 use super::executor::{End, Executor, ROUNDED_NS};
 use super::gauge::{Nanoblocks, blocks, duration_ns};
-use super::lists::{Entry, Piece, State};
+use super::lists::{Entry, Node, Piece, State};
 use super::timers::Timer;
 use super::transfers::Running;
 use super::{Action, Late, TransferId};
@@ -31,18 +31,25 @@ impl Executor {
     fn next_to_look_at(&mut self) -> Option<End> {
         // Who has waited for the limit comes first, else others would always be faster.
         if !self.is_at_limit()
-            && let Some(server) = self.limited.pop_front()
+            && let Some(end) = self.limited.pop_front()
         {
-            self.servers[server.index()].is_limited = false;
-            return Some(End::Server(server.0));
+            self.node(end).is_limited = false;
+            return Some(end);
         }
         self.to_look_at.pop()
     }
 
-    /// Has a server wait until there are fewer transfers in all.
-    pub(super) fn wait_for_limit(&mut self, server: ServerId) {
-        if !std::mem::replace(&mut self.servers[server.index()].is_limited, true) {
-            self.limited.push_back(server);
+    /// Has an end wait until there are fewer transfers in all.
+    pub(super) fn wait_for_limit(&mut self, end: End) {
+        if !std::mem::replace(&mut self.node(end).is_limited, true) {
+            self.limited.push_back(end);
+        }
+    }
+
+    fn node(&mut self, end: End) -> &mut Node {
+        match end {
+            End::Client(client) => &mut self.clients[client as usize],
+            End::Server(server) => &mut self.servers[server as usize],
         }
     }
 
@@ -102,7 +109,7 @@ impl Executor {
         let mut at = 0;
         while self.servers.has_slot(server) && self.servers[server].n_queued > 0 {
             if self.is_at_limit() {
-                self.wait_for_limit(ServerId(server as u32));
+                self.wait_for_limit(End::Server(server as u32));
                 return;
             }
             let Some(entry) = self.servers[server].get(at) else { return };
@@ -129,7 +136,7 @@ impl Executor {
             if (at == 0 || is_free) && self.marks.is_stale(entry) {
                 if at == 0 { self.clients[client].drop_first() } else { at += 1 }
             } else if is_free && self.is_at_limit() {
-                self.wait_for_limit(ServerId(entry.other));
+                self.wait_for_limit(End::Client(client as u32));
                 return;
             } else if is_free {
                 self.start(entry.piece, out);

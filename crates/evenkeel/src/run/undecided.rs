@@ -107,7 +107,7 @@ impl Executor {
                 return;
             };
             if self.is_at_limit() {
-                self.wait_for_limit(server);
+                self.wait_for_limit(end);
                 return;
             }
             self.marks.put(piece, State::Running);

@@ -907,3 +907,21 @@ fn memory_follows_what_is_open() {
 fn started_ids(actions: &[Action]) -> impl Iterator<Item = TransferId> {
     started(actions).into_iter().map(|start| start.0)
 }
+
+/// Under a limit, who could start something of another server's still waits for something of its own.
+#[test]
+fn under_a_limit_nobody_is_forgotten() {
+    let requests: Vec<(usize, u64, &[usize])> =
+        vec![(0, 1, &[0, 2]), (1, 1, &[1]), (2, 1, &[2]), (0, 1, &[2])];
+    let (batch, cluster) = Scene { limit: Some(1), ..arriving(3, 3, &requests) }.build();
+    let settings = Settings { decide: Decide::WhenFree, ..Settings::online(Pick::LeastLoaded) };
+    let mut told = Told::new(&batch, &cluster, &Schedule::default(), settings);
+    let mut started: Vec<(TransferId, u32, u32)> =
+        [3, 1, 0, 2].into_iter().flat_map(|r| told.arrive(r)).collect();
+    let mut requests = Vec::new();
+    while let Some((transfer, request, _)) = started.pop() {
+        requests.push(request);
+        started.extend(told.tell(Event::Done { transfer }));
+    }
+    assert_eq!(requests, [3, 1, 0, 2]);
+}
