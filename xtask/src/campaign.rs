@@ -42,7 +42,8 @@ const ADVICE: &str = r#"{"format":1,"subject":"length","block":1,"batch_fingerpr
 
 /// Random worlds for the executor and the bidding machines, so many times as many as in the tests.
 pub(crate) fn worlds(times: &str) -> Result<()> {
-    let args = ["test", "-p", "evenkeel", "--test", "it", "--", "executor::", "bidding::"];
+    let args =
+        ["test", "-p", "evenkeel", "--test", "it", "--", "executor::each_request", "bidding::each_request"];
     run_with("cargo", &args, &[("EVENKEEL_TIMES", times)])
 }
 
