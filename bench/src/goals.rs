@@ -31,6 +31,7 @@ pub(crate) enum Goal {
     Assign,
     Place,
     Execute,
+    ExecuteSlow,
     SoakTime,
     SoakMemory,
     SimPy,
@@ -47,7 +48,7 @@ enum Limit {
 
 use Limit::{AtLeast, AtMost};
 
-const GOALS: [(Goal, &str, Limit); 26] = [
+const GOALS: [(Goal, &str, Limit); 27] = [
     (Goal::OneSolve, "selection with proof, times faster than one OR-tools max-flow", AtLeast(25.0)),
     (Goal::Search, "selection with proof at 1M, times faster than OR-tools' search", AtLeast(300.0)),
     (
@@ -75,7 +76,13 @@ const GOALS: [(Goal, &str, Limit); 26] = [
     (Goal::PolicyGrowth, "any policy on twice the requests, times as long", AtMost(3.0)),
     (Goal::Assign, "`opass-single`, times faster than OR-tools max-flow", AtLeast(20.0)),
     (Goal::Place, "`evenkeel place`, times copying the CSV", AtMost(10.0)),
-    (Goal::Execute, "the executor, times a plain heap of as many events", AtMost(15.0)),
+    // Both wait for memory, each in its own way: their ratio differs by half between quiet and busy times of one machine.
+    (Goal::Execute, "the executor, times a plain heap of as many events", AtMost(20.0)),
+    (
+        Goal::ExecuteSlow,
+        "the same where one server in a hundred is slow, without planning anew",
+        AtMost(15.0),
+    ),
     (
         Goal::SoakTime,
         "the executor after very many requests, time of an event, times that at first",
