@@ -76,8 +76,7 @@ const GOALS: [(Goal, &str, Limit); 27] = [
     (Goal::PolicyGrowth, "any policy on twice the requests, times as long", AtMost(3.0)),
     (Goal::Assign, "`opass-single`, times faster than OR-tools max-flow", AtLeast(20.0)),
     (Goal::Place, "`evenkeel place`, times copying the CSV", AtMost(10.0)),
-    // Both wait for memory, each in its own way: their ratio differs by half between quiet and busy times of one machine.
-    (Goal::Execute, "the executor, times a plain heap of as many events", AtMost(20.0)),
+    (Goal::Execute, "the executor, times a plain heap of as many events", AtMost(15.0)),
     (
         Goal::ExecuteSlow,
         "the same where one server in a hundred is slow, without planning anew",

@@ -4,8 +4,8 @@
 //! keeps its own order. A policy that is only an order gets the optimal choice.
 //!
 //! Where the optimal choice does not meet its bound, nobody knows how far the plan is from the best, only how far from the
-//! bound. The plan is then the best of what other policies choose, too: of all of them for small batches
-//! ([`MOST_REQUESTS_FOR_ALL_RIVALS`]), else of those that come close in practice ([`Policy::comes_close`]).
+//! bound. The plan is then the best of what other policies choose, too: of all of them, each in every order, for small
+//! batches ([`MOST_REQUESTS_FOR_ALL_RIVALS`]), else of those that come close in practice ([`Policy::comes_close`]).
 
 use crate::bound::Bound;
 use crate::check::{self, Fault, Forced, Subject};
@@ -312,7 +312,7 @@ impl<'a> Planner<'a> {
             }
             let Some((choice, own_order)) = self.made_by(rival, batch, cluster, &optimal) else { continue };
             let mut schedules: Vec<Schedule> = own_order.map(|own| own.schedule).into_iter().collect();
-            // Whom nobody has chosen like before, in every order that may be shorter.
+            // What nobody has chosen before, in every order that may be shorter.
             if !tried.contains(&choice) {
                 schedules.push(self.ordered(batch, cluster, &choice, None).schedule);
                 let others = orders.iter().filter(|_| is_small && self.takes_any_order());

@@ -256,16 +256,11 @@ impl Executor {
         self.barred.has(self.pieces[piece as usize].request, piece, server)
     }
 
-    /// Whether a server is up and may be asked for a piece.
-    pub(super) fn can_serve(&self, piece: u32, server: ServerId) -> bool {
-        self.gauges[server.index()].is_up && !self.is_barred(piece, server)
-    }
-
-    /// The servers that can serve a piece.
+    /// The servers that can serve a piece: they hold it, are up and may be asked for it.
     pub(super) fn holders(&self, piece: u32) -> impl Iterator<Item = ServerId> + Clone {
         let request = self.pieces[piece as usize].request;
         let holders = self.requests[request].holders.iter().copied();
-        holders.filter(move |&server| self.can_serve(piece, server))
+        holders.filter(move |&server| self.gauges[server.index()].is_up && !self.is_barred(piece, server))
     }
 
     /// Whether there is one.

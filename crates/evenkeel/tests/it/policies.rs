@@ -62,16 +62,20 @@ fn answered(policy: &Policy, batch: &Batch, cluster: &Cluster, ask: &Ask) -> Ans
     }
 }
 
-/// How far a length may be off what is measured: nothing where all is whole; else a millionth for each transfer and what
-/// is rounded of an interrupted block. A plan does not even show an interruption by less than a billionth of a block.
+/// How far a length may be off what is measured: nothing where all is whole; else a millionth for each transfer, and what
+/// is rounded of an interrupted block. Where nodes have several slots, a plan may not even show the interruption: it is of
+/// less than a billionth of a block.
 fn slack(scene: &Scene, schedule: &Schedule) -> Exact {
     if scene.one_speed() == Some(Speed::ONE) {
         return Exact::ZERO;
     }
     let slowest = scene.servers.iter().map(|s| s.speed).min().expect("a server");
-    let rounded = Exact::new(2, 1_000_000_000) * Exact::time(1, slowest);
+    let is_interrupted = schedule.transfers.iter().any(|t| t.blocks.whole().is_none());
+    let slots = scene.servers.iter().map(|s| s.slots).chain(scene.clients.iter().map(|c| c.slots));
+    let rounded =
+        if is_interrupted || slots.max() > Some(1) { Exact::new(2, 1_000_000_000) } else { Exact::ZERO };
     let n = schedule.transfers.len() as u128;
-    Exact::new(n + 1, 1_000_000) + rounded
+    Exact::new(n + 1, 1_000_000) + rounded * Exact::time(1, slowest)
 }
 
 /// Whether every request is one block or none and every slot takes one.
