@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 /// So many pairs of nodes for each job are still worth their memory.
-const MOST_PAIRS_PER_JOB: usize = 8;
+const MOST_PAIRS_PER_JOB: usize = 64;
 const NONE: u32 = u32::MAX;
 
 /// A job as one of its nodes sees it.
@@ -44,9 +44,9 @@ impl Links {
         }
     }
 
-    /// A job that leads to an idle node, if so many tries (or a glance) find one.
+    /// A link to an idle node, if so many tries (or a glance) find one.
     #[inline]
-    pub(super) fn find_idle(&mut self, node: u32, tries: u32, is_idle: impl Fn(u32) -> bool) -> Option<u32> {
+    pub(super) fn find_idle(&mut self, node: u32, tries: u32, is_idle: impl Fn(u32) -> bool) -> Option<Link> {
         match self {
             Self::Lists(lists) => lists.find(node, tries, is_idle),
             Self::Bits(bits) => bits.find_idle(node),
@@ -114,15 +114,15 @@ impl Lists {
         &self.links[first as usize..][..len as usize]
     }
 
-    fn find(&mut self, node: u32, tries: u32, is_idle: impl Fn(u32) -> bool) -> Option<u32> {
+    fn find(&mut self, node: u32, tries: u32, is_idle: impl Fn(u32) -> bool) -> Option<Link> {
         let Span { first, len, cursor } = self.spans[node as usize];
         let mut k = if cursor < len { cursor } else { 0 };
         let mut found = None;
         for _ in 0..tries.min(len) {
-            let Link { job, partner } = self.links[(first + k) as usize];
+            let link = self.links[(first + k) as usize];
             k = if k + 1 < len { k + 1 } else { 0 };
-            if is_idle(partner) {
-                found = Some(job);
+            if is_idle(link.partner) {
+                found = Some(link);
                 break;
             }
         }
@@ -146,9 +146,7 @@ impl Lists {
 #[derive(Debug)]
 pub(super) struct Bits {
     n_rows: usize,
-    n_columns: usize,
-    /// The job of each row and column.
-    job_at: Vec<u32>,
+    jobs: Jobs,
     columns_of: Lines,
     rows_of: Lines,
     idle_rows: Idle,
@@ -157,50 +155,48 @@ pub(super) struct Bits {
 
 impl Bits {
     /// None if there are two jobs of one pair.
-    fn new(n_rows: usize, n_columns: usize, jobs: impl Iterator<Item = [u32; 2]>) -> Option<Self> {
-        let mut bits = Self {
-            n_rows,
-            n_columns,
-            job_at: vec![NONE; n_rows * n_columns],
-            columns_of: Lines::new(n_rows, n_columns),
-            rows_of: Lines::new(n_columns, n_rows),
-            idle_rows: Idle::new(n_rows),
-            idle_columns: Idle::new(n_columns),
-        };
-        for (job, [row, column]) in (0..).zip(jobs) {
-            let (row, column) = (row as usize, column as usize - n_rows);
-            if std::mem::replace(&mut bits.job_at[row * n_columns + column], job) != NONE {
+    fn new(n_rows: usize, n_columns: usize, jobs: impl Iterator<Item = [u32; 2]> + Clone) -> Option<Self> {
+        let mut columns_of = Lines::new(n_rows, n_columns);
+        let mut rows_of = Lines::new(n_columns, n_rows);
+        let pairs = jobs.map(|[row, column]| (row as usize, column as usize - n_rows));
+        for (row, column) in pairs.clone() {
+            if columns_of.has(row, column) {
                 return None;
             }
-            bits.columns_of.set(row, column, true);
-            bits.rows_of.set(column, row, true);
+            columns_of.set(row, column, true);
+            rows_of.set(column, row, true);
         }
-        Some(bits)
+        let jobs = Jobs::new(&columns_of, pairs);
+        let (idle_rows, idle_columns) = (Idle::new(n_rows), Idle::new(n_columns));
+        Some(Self { n_rows, jobs, columns_of, rows_of, idle_rows, idle_columns })
     }
 
     #[inline]
     fn next(&self, node: u32, position: u32) -> Option<(Link, u32)> {
-        let (row, column, partner) = match (node as usize).checked_sub(self.n_rows) {
-            None => {
-                let column = self.columns_of.next(node as usize, position as usize)?;
-                (node as usize, column, self.n_rows + column)
-            }
-            Some(column) => {
-                let row = self.rows_of.next(column, position as usize)?;
-                (row, column, row)
-            }
+        let (line, position) = (node as usize, position as usize);
+        let found = match line.checked_sub(self.n_rows) {
+            None => self.columns_of.next(line, position)?,
+            Some(column) => self.rows_of.next(column, position)?,
         };
-        let link = Link { job: self.job_at[row * self.n_columns + column], partner: partner as u32 };
-        Some((link, if partner < self.n_rows { row } else { column } as u32 + 1))
+        Some((self.link(node, found), found as u32 + 1))
     }
 
     #[inline]
-    fn find_idle(&self, node: u32) -> Option<u32> {
-        let (row, column) = match (node as usize).checked_sub(self.n_rows) {
-            None => (node as usize, self.idle_columns.first_in(&self.columns_of, node as usize)?),
-            Some(column) => (self.idle_rows.first_in(&self.rows_of, column)?, column),
+    fn find_idle(&self, node: u32) -> Option<Link> {
+        let found = match (node as usize).checked_sub(self.n_rows) {
+            None => self.idle_columns.first_in(&self.columns_of, node as usize)?,
+            Some(column) => self.idle_rows.first_in(&self.rows_of, column)?,
         };
-        Some(self.job_at[row * self.n_columns + column])
+        Some(self.link(node, found))
+    }
+
+    /// From a node to the one at `found` of the other side.
+    #[inline]
+    fn link(&self, node: u32, found: usize) -> Link {
+        match (node as usize).checked_sub(self.n_rows) {
+            None => Link { job: self.jobs.at(node as usize, found), partner: (self.n_rows + found) as u32 },
+            Some(column) => Link { job: self.jobs.at(found, column), partner: found as u32 },
+        }
     }
 
     #[inline]
@@ -216,6 +212,54 @@ impl Bits {
         let (row, column) = (row as usize, column as usize - self.n_rows);
         self.columns_of.set(row, column, false);
         self.rows_of.set(column, row, false);
+    }
+}
+
+/// The job of each pair: its place among all pairs that have one, row by row, leads to it.
+#[derive(Debug)]
+struct Jobs {
+    words_a_row: usize,
+    words: Vec<Word>,
+    /// The jobs by place; nothing if they came in this order.
+    sorted: Vec<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Word {
+    bits: u64,
+    before: u32,
+}
+
+impl Jobs {
+    fn new(lines: &Lines, pairs: impl Iterator<Item = (usize, usize)> + Clone) -> Self {
+        let mut before = 0;
+        let words = lines.bits.iter().map(|&bits| {
+            let word = Word { bits, before };
+            before += bits.count_ones();
+            word
+        });
+        let words = words.collect();
+        let mut jobs = Self { words_a_row: lines.words, words, sorted: Vec::new() };
+        if !pairs.clone().is_sorted() {
+            jobs.sorted = vec![NONE; before as usize];
+            for (job, (row, column)) in (0..).zip(pairs) {
+                let place = jobs.place(row, column);
+                jobs.sorted[place] = job;
+            }
+        }
+        jobs
+    }
+
+    #[inline]
+    fn place(&self, row: usize, column: usize) -> usize {
+        let Word { bits, before } = self.words[row * self.words_a_row + column / 64];
+        (before + (bits & ((1 << (column % 64)) - 1)).count_ones()) as usize
+    }
+
+    #[inline]
+    fn at(&self, row: usize, column: usize) -> u32 {
+        let place = self.place(row, column);
+        self.sorted.get(place).copied().unwrap_or(place as u32)
     }
 }
 

@@ -1,5 +1,6 @@
 //! Flat-graph algorithms that the rooms share: balancing loads by flow, colouring edges, open shop.
 
+mod agenda;
 mod arcs;
 pub(crate) mod balance;
 pub(crate) mod bits;

@@ -15,9 +15,7 @@
 //! fails; it succeeds whenever release + max(row, column) is within the length for every cell: a row is then never
 //! tight while one of its columns is not yet released.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-
+use super::agenda::Agenda;
 use super::links::{Link, Links};
 
 const NONE: u32 = u32::MAX;
@@ -124,38 +122,16 @@ pub(crate) fn schedule(matrix: &Matrix, length: u64, mut emit: impl FnMut(usize,
     Shop::new(&matrix.without_bridges(length), length, emit_cells).run()
 }
 
-/// A time and an id in one number, which is quickly compared.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Event(u128);
-
-impl Event {
-    fn new(time: u64, id: u32) -> Self {
-        Self(u128::from(time) << 32 | u128::from(id))
-    }
-
-    fn time(self) -> u64 {
-        (self.0 >> 32) as u64
-    }
-
-    fn id(self) -> u32 {
-        self.0 as u32
-    }
-}
-
-struct Job {
-    nodes: [u32; 2],
-    /// What is left, as of the last pause.
-    left: u64,
-    /// When it started, if it runs.
-    since: u64,
-}
-
 struct Node {
     /// How long it may still be idle, as of the last start.
     slack: u64,
-    idle_since: u64,
+    /// Since when it runs a job or is idle.
+    since: u64,
+    /// When its job is done or, if it is idle, when it becomes tight.
+    due: u64,
+    /// The job that runs.
     running: u32,
-    /// The other node of the job that runs.
+    /// The other node of that job.
     mate: u32,
     /// How many unfinished jobs it has.
     n_jobs: u32,
@@ -164,13 +140,14 @@ struct Node {
 }
 
 struct Shop<E> {
-    jobs: Vec<Job>,
+    /// What is left of each job, as of its last pause.
+    left: Vec<u64>,
     nodes: Vec<Node>,
     links: Links,
     emit: E,
     now: u64,
-    /// Times at which a job may be done (ids below the number of jobs) or an idle node become tight.
-    events: BinaryHeap<Reverse<Event>>,
+    /// Times at which the job of a row may be done (ids below the number of nodes) or an idle node become tight.
+    agenda: Agenda,
     /// Idle nodes to be looked at.
     ready: Vec<u32>,
     // Of the search for a path:
@@ -179,11 +156,11 @@ struct Shop<E> {
     queue: Vec<Visit>,
 }
 
-/// A node reached by a search, by way of `job` from the node at `parent` in the queue.
+/// A node reached by a search: from the node at `parent` in the queue over `link`, whose partner it runs with.
 #[derive(Clone, Copy)]
 struct Visit {
     node: u32,
-    job: u32,
+    link: Link,
     parent: u32,
 }
 
@@ -195,35 +172,37 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         let mut nodes: Vec<Node> = sums
             .iter()
             .zip(releases)
-            .map(|(&sum, release)| Node {
+            .map(|(&sum, release)| {
                 // A column without work may be released after the end.
-                slack: (length - sum).saturating_sub(release),
-                idle_since: release,
-                running: if release > 0 { BUSY } else { NONE },
-                mate: NONE,
-                n_jobs: 0,
-                has_alarm: false,
+                let slack = (length - sum).saturating_sub(release);
+                Node {
+                    slack,
+                    since: release,
+                    due: release + slack,
+                    running: if release > 0 { BUSY } else { NONE },
+                    mate: NONE,
+                    n_jobs: 0,
+                    has_alarm: false,
+                }
             })
             .collect();
-        let jobs: Vec<Job> = cells
-            .iter()
-            .map(|cell| Job { nodes: [cell.row, *n_rows as u32 + cell.column], left: cell.amount, since: 0 })
-            .collect();
-        let mut links = Links::new(*n_rows, nodes.len() - n_rows, jobs.iter().map(|job| job.nodes));
+        let ends_of = |cell: &Cell| [cell.row, *n_rows as u32 + cell.column];
+        let mut links = Links::new(*n_rows, nodes.len() - n_rows, cells.iter().map(ends_of));
         (0..).zip(&nodes).for_each(|(id, node): (u32, &Node)| links.set_idle(id, node.running == NONE));
-        for (id, job) in (0..).zip(&jobs) {
-            if job.left > 0 {
-                job.nodes.iter().for_each(|&node| nodes[node as usize].n_jobs += 1);
+        for (id, cell) in (0..).zip(cells) {
+            if cell.amount > 0 {
+                ends_of(cell).iter().for_each(|&node| nodes[node as usize].n_jobs += 1);
             } else {
-                links.remove(id, job.nodes);
+                links.remove(id, ends_of(cell));
             }
         }
         let ready = (0..nodes.len() as u32).collect();
         let seen = vec![0; nodes.len()];
         let late = (0..).zip(&nodes).filter(|(_, node)| node.running == BUSY && node.n_jobs > 0);
-        let released = late.map(|(id, node)| Reverse(Event::new(node.idle_since, jobs.len() as u32 + id)));
-        let events: BinaryHeap<_> = released.collect();
-        Self { jobs, nodes, links, emit, now: 0, events, ready, seen, search: 0, queue: Vec::new() }
+        let mut agenda = Agenda::new();
+        late.for_each(|(id, node)| agenda.put(node.since, nodes.len() as u32 + id));
+        let left = cells.iter().map(|cell| cell.amount).collect();
+        Self { left, nodes, links, emit, now: 0, agenda, ready, seen, search: 0, queue: Vec::new() }
     }
 
     fn run(&mut self) -> bool {
@@ -249,7 +228,7 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         }
         let mut ready = std::mem::take(&mut self.ready);
         // Who may idle least comes first.
-        ready.sort_by_key(|&node| self.tight_at(node));
+        ready.sort_by_key(|&node| self.nodes[node as usize].due);
         for &node in &ready {
             if self.waits(node) {
                 self.start_with_idle(node, PROBES);
@@ -267,40 +246,42 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
 
     /// Goes to the next time at which something happens; false when all is done.
     fn advance(&mut self) -> bool {
-        while let Some(Reverse(event)) = self.events.peek() {
-            let (time, id) = (event.time(), event.id());
-            if !self.ready.is_empty() && time > self.now {
-                return true;
-            }
-            self.events.pop();
-            let is_job = (id as usize) < self.jobs.len();
-            if is_job {
-                let job = &self.jobs[id as usize];
-                let runs = self.nodes[job.nodes[0] as usize].running == id;
-                if runs && job.since + job.left == time {
-                    self.now = time;
-                    let nodes = job.nodes;
-                    self.pause(id);
-                    self.ready.extend(nodes);
-                }
-            } else {
-                let node = id - self.jobs.len() as u32;
-                self.nodes[node as usize].has_alarm = false;
-                if self.nodes[node as usize].running == BUSY {
-                    self.nodes[node as usize].running = NONE;
-                    self.links.set_idle(node, true);
-                    self.now = time;
-                    self.ready.push(node);
-                } else if self.waits(node) && self.tight_at(node) == time {
-                    self.now = time;
-                    self.ready.push(node);
-                } else if self.waits(node) {
-                    // It has worked since the alarm was set, so it may idle on.
-                    self.set_alarm(node);
+        while self.ready.is_empty() {
+            let Some(now) = self.agenda.advance() else { return false };
+            self.now = now;
+            while let Some(id) = self.agenda.take() {
+                match id.checked_sub(self.nodes.len() as u32) {
+                    None => self.on_end(id),
+                    Some(node) => self.on_alarm(node),
                 }
             }
         }
-        !self.ready.is_empty()
+        true
+    }
+
+    /// The job of a row may be done.
+    fn on_end(&mut self, row: u32) {
+        let Node { running, mate, due, .. } = self.nodes[row as usize];
+        if running != NONE && due == self.now {
+            self.pause([row, mate]);
+            self.ready.extend([row, mate]);
+        }
+    }
+
+    /// A column is released, or an idle node may be tight.
+    fn on_alarm(&mut self, id: u32) {
+        let node = &mut self.nodes[id as usize];
+        node.has_alarm = false;
+        if node.running == BUSY {
+            node.running = NONE;
+            self.links.set_idle(id, true);
+            self.ready.push(id);
+        } else if self.waits(id) && self.is_tight(id) {
+            self.ready.push(id);
+        } else if self.waits(id) {
+            // It has worked since the alarm was set, so it may idle on.
+            self.set_alarm(id);
+        }
     }
 
     /// Whether the node is idle although it has something to do.
@@ -309,37 +290,26 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         node.running == NONE && node.n_jobs > 0
     }
 
-    /// When an idle node becomes tight.
-    fn tight_at(&self, node: u32) -> u64 {
-        let node = &self.nodes[node as usize];
-        node.idle_since + node.slack
-    }
-
     fn is_tight(&self, node: u32) -> bool {
-        match self.nodes[node as usize].running {
-            NONE => self.tight_at(node) == self.now,
-            _ => self.nodes[node as usize].slack == 0,
-        }
+        let node = &self.nodes[node as usize];
+        if node.running == NONE { node.due == self.now } else { node.slack == 0 }
     }
 
-    fn set_alarm(&mut self, node: u32) {
-        self.nodes[node as usize].has_alarm = true;
-        self.events.push(Reverse(Event::new(self.tight_at(node), self.jobs.len() as u32 + node)));
-    }
-
-    fn partner(&self, job: u32, node: u32) -> u32 {
-        let [row, column] = self.jobs[job as usize].nodes;
-        if row == node { column } else { row }
+    fn set_alarm(&mut self, id: u32) {
+        let n_nodes = self.nodes.len() as u32;
+        let node = &mut self.nodes[id as usize];
+        node.has_alarm = true;
+        self.agenda.put(node.due, n_nodes + id);
     }
 
     /// Starts a job of `node` whose other node is idle, if so many tries find one.
-    fn start_with_idle(&mut self, node: u32, probes: u32) -> bool {
-        let found = self.find_idle(node, probes);
-        found.inspect(|&job| self.start(job)).is_some()
+    fn start_with_idle(&mut self, node: u32, tries: u32) -> bool {
+        let found = self.find_idle(node, tries);
+        found.inspect(|&link| self.start(node, link)).is_some()
     }
 
     /// A job of `node` whose other node is idle, if so many tries find one.
-    fn find_idle(&mut self, node: u32, tries: u32) -> Option<u32> {
+    fn find_idle(&mut self, node: u32, tries: u32) -> Option<Link> {
         let nodes = &self.nodes;
         self.links.find_idle(node, tries, |partner| nodes[partner as usize].running == NONE)
     }
@@ -348,38 +318,38 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
     fn start_by_path(&mut self, source: u32) -> bool {
         self.search += 1;
         self.queue.clear();
-        self.queue.push(Visit { node: source, job: NONE, parent: NONE });
+        self.queue.push(Visit { node: source, link: Link { job: NONE, partner: NONE }, parent: NONE });
         let mut head = 0;
         while head < self.queue.len() {
             let Visit { node, .. } = self.queue[head];
             let running = self.nodes[node as usize].running;
             let mut position = 0;
-            while let Some((Link { job, partner }, next)) = self.links.next(node, position) {
+            while let Some((link, next)) = self.links.next(node, position) {
                 position = next;
-                if job == running || self.seen[partner as usize] == self.search {
+                let partner = link.partner as usize;
+                if link.job == running || self.seen[partner] == self.search {
                     continue;
                 }
-                self.seen[partner as usize] = self.search;
-                let taken = self.nodes[partner as usize].running;
+                self.seen[partner] = self.search;
+                let Node { running: taken, mate: rival, .. } = self.nodes[partner];
                 if taken == BUSY {
                     continue;
                 }
-                let visit = Visit { node: NONE, job, parent: head as u32 };
+                let visit = Visit { node: rival, link, parent: head as u32 };
                 if taken == NONE {
                     self.switch(visit);
                     return true;
                 }
-                let rival = self.nodes[partner as usize].mate;
                 if !self.is_tight(rival) {
                     self.ready.push(rival);
                     self.switch(visit);
                     return true;
                 }
                 let parent = self.queue.len() as u32;
-                self.queue.push(Visit { node: rival, ..visit });
+                self.queue.push(visit);
                 // A glance ahead mostly saves the search.
-                if let Some(job) = self.find_idle(rival, GLANCES) {
-                    self.switch(Visit { node: NONE, job, parent });
+                if let Some(link) = self.find_idle(rival, GLANCES) {
+                    self.switch(Visit { node: NONE, link, parent });
                     return true;
                 }
             }
@@ -391,52 +361,53 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
     /// Starts the jobs on the path that ends with `last`, each in place of the one that its partner runs.
     fn switch(&mut self, last: Visit) {
         let mut visit = last;
-        while visit.job != NONE {
-            let parent = self.queue[visit.parent as usize];
-            let partner = self.partner(visit.job, parent.node);
-            match self.nodes[partner as usize].running {
-                NONE => {}
-                taken => self.pause(taken),
+        while visit.parent != NONE {
+            let partner = visit.link.partner;
+            let Node { running, mate, .. } = self.nodes[partner as usize];
+            if running != NONE {
+                self.pause([partner.min(mate), partner.max(mate)]);
             }
-            visit = parent;
-        }
-        let mut visit = last;
-        while visit.job != NONE {
-            self.start(visit.job);
             visit = self.queue[visit.parent as usize];
         }
+        let mut visit = last;
+        while visit.parent != NONE {
+            let parent = self.queue[visit.parent as usize];
+            self.start(parent.node, visit.link);
+            visit = parent;
+        }
     }
 
-    fn start(&mut self, id: u32) {
-        let job = &mut self.jobs[id as usize];
-        job.since = self.now;
-        let [row, column] = job.nodes;
-        self.events.push(Reverse(Event::new(self.now + job.left, id)));
-        for (node, mate) in [(row, column), (column, row)] {
+    fn start(&mut self, node: u32, Link { job, partner }: Link) {
+        let due = self.now + self.left[job as usize];
+        self.agenda.put(due, node.min(partner));
+        for (node, mate) in [(node, partner), (partner, node)] {
             self.links.set_idle(node, false);
             let node = &mut self.nodes[node as usize];
-            node.slack -= self.now - node.idle_since;
-            (node.running, node.mate) = (id, mate);
+            node.slack -= self.now - node.since;
+            (node.since, node.due) = (self.now, due);
+            (node.running, node.mate) = (job, mate);
         }
     }
 
-    fn pause(&mut self, id: u32) {
-        let job = &mut self.jobs[id as usize];
-        let amount = self.now - job.since;
+    /// Ends or interrupts the job of a row and a column.
+    fn pause(&mut self, ends: [u32; 2]) {
+        let Node { running: job, since, due, .. } = self.nodes[ends[0] as usize];
+        let amount = self.now - since;
         if amount > 0 {
-            (self.emit)(id as usize, job.since, amount);
+            (self.emit)(job as usize, since, amount);
         }
-        job.left -= amount;
-        let (nodes, done) = (job.nodes, job.left == 0);
-        for node in nodes {
+        let left = due - self.now;
+        for node in ends {
             self.links.set_idle(node, true);
             let node = &mut self.nodes[node as usize];
             node.running = NONE;
-            node.idle_since = self.now;
+            node.n_jobs -= u32::from(left == 0);
+            (node.since, node.due) = (self.now, self.now + node.slack);
         }
-        if done {
-            nodes.iter().for_each(|&node| self.nodes[node as usize].n_jobs -= 1);
-            self.links.remove(id, nodes);
+        if left == 0 {
+            self.links.remove(job, ends);
+        } else {
+            self.left[job as usize] = left;
         }
     }
 }
