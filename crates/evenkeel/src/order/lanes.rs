@@ -20,9 +20,9 @@ const MOST_TICKS: f64 = (1_u64 << 62) as f64;
 pub(super) fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedule {
     let clock = clock(batch, cluster, choice);
     let lanes = Lanes::new(batch, cluster, choice, &clock);
-    let (runs, ticks) = lanes.shortest(cluster);
-    let transfers = lanes.transfers(batch, choice, &runs);
-    let mut length = clock.time(ticks);
+    let runs = lanes.shortest(cluster);
+    let mut length = clock.time(runs.end);
+    let transfers = lanes.transfers(batch, choice, runs);
     if !clock.is_exact() {
         // Long ticks are rounded up, and what is written down ends earlier.
         length = length.min(last_end(cluster, &transfers));
@@ -90,7 +90,17 @@ struct Cursor {
     ticks: u64,
 }
 
-/// An uninterrupted run of a cell.
+/// The uninterrupted runs of all cells. Nearly all cells have one.
+#[derive(Debug)]
+struct Runs {
+    /// When each cell starts. Its first run takes what the further ones leave.
+    starts: Vec<u64>,
+    /// Of each cell in order of time.
+    further: Vec<Run>,
+    /// When the last one ends.
+    end: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Run {
     cell: u32,
@@ -111,51 +121,39 @@ struct Lanes<'a> {
 
 impl<'a> Lanes<'a> {
     fn new(batch: &Batch, cluster: &Cluster, choice: &Choice, clock: &'a Clock) -> Self {
-        let client = |piece: &Piece| batch.client(piece.request as usize);
+        let client = |part: &Part| batch.client(part.request as usize);
         let parts = choice.parts(batch).filter(|part| part.blocks > 0);
-        let by_server = sorted_by(
-            parts.map(|Part { request, server, blocks }| Piece {
-                request,
-                lane: server.0,
-                blocks,
-                from: 0,
-                ticks: clock.at_most(blocks, server),
-            }),
-            batch.n_servers(),
-            |piece| piece.lane,
-        );
-        let least = least_length(batch, cluster, clock, &by_server);
-        let is_wide = |piece: &Piece| cluster.client(client(piece)).slots > 1;
-        let Columns { pieces, servers, bridges } = Columns::new(by_server, cluster, clock, least, is_wide);
-        let pieces = sorted_by(pieces.iter().copied(), batch.n_clients(), |piece| client(piece).0);
+        let parts = sorted_by(parts, batch.n_servers(), |part| part.server.0);
+        let parts = sorted_by(parts.iter().copied(), batch.n_clients(), |part| client(part).0);
+        let (mut columns, least) = Columns::new(batch, cluster, clock, &parts);
 
-        let mut waits = vec![false; servers.len()];
-        pieces.iter().for_each(|piece| waits[piece.lane as usize] = true);
-        for Bridge { column, through } in &bridges {
-            waits[*column as usize] = false;
-            through.iter().for_each(|&(lane, _)| waits[lane as usize] = true);
-        }
-        let release = |(&server, &waits)| if waits { release(clock, cluster, server) } else { 0 };
-        let releases = servers.iter().zip(&waits).map(release).collect();
-        let ticks_of = |i: u32| pieces[i as usize].ticks;
-        let mut matrix = Matrix { cells: Vec::new(), n_rows: 0, releases, bridges };
-        let mut cursors = Vec::new();
-        let mut first = 0;
-        for of_client in pieces.chunk_by(|a, b| client(a) == client(b)) {
-            let mut cells: Vec<(Cell, u32)> = Vec::new();
-            for (i, piece) in (first..).zip(of_client) {
+        let mut pieces: Vec<Piece> = Vec::with_capacity(parts.len() + columns.servers.len());
+        let releases = columns.servers.iter().map(|&server| release(clock, cluster, server)).collect();
+        let mut matrix =
+            Matrix { cells: Vec::with_capacity(pieces.capacity()), n_rows: 0, releases, bridges: Vec::new() };
+        let mut cursors = Vec::with_capacity(pieces.capacity());
+        let mut cells: Vec<(Cell, u32)> = Vec::new();
+        for of_client in parts.chunk_by(|a, b| client(a) == client(b)) {
+            let slots = u64::from(cluster.client(client(&of_client[0])).slots);
+            let first = pieces.len();
+            for part in of_client {
+                columns.cut(part, clock.at_most(part.blocks, part.server), slots > 1, &mut pieces);
+            }
+            // A bridge takes no time of its own.
+            matrix.releases.resize(columns.servers.len(), 0);
+            cells.clear();
+            for (i, piece) in (first as u32..).zip(&pieces[first..]) {
                 match cells.last_mut() {
-                    Some((cell, _)) if cell.column == piece.lane => cell.amount += ticks_of(i),
-                    _ => cells.push((Cell { row: 0, column: piece.lane, amount: ticks_of(i) }, i)),
+                    Some((cell, _)) if cell.column == piece.lane => cell.amount += piece.ticks,
+                    _ => cells.push((Cell { row: 0, column: piece.lane, amount: piece.ticks }, i)),
                 }
             }
-            first += of_client.len() as u32;
             let work: u64 = cells.iter().map(|(cell, _)| cell.amount).sum();
-            let slots = u64::from(cluster.client(client(&of_client[0])).slots);
             let n_rows = slots.min(work.div_ceil(least.max(1)).max(cells.len() as u64));
             if n_rows > 1 {
                 // What can only start late goes first, so that each row gets its share of it.
                 cells.sort_by_key(|(cell, _)| Reverse(matrix.releases[cell.column as usize]));
+                let ticks_of = |i: u32| pieces[i as usize].ticks;
                 spread(&cells, n_rows, work.div_ceil(n_rows), ticks_of, &mut matrix, &mut cursors);
             } else {
                 let row = matrix.n_rows as u32;
@@ -164,11 +162,12 @@ impl<'a> Lanes<'a> {
             }
             matrix.n_rows += n_rows as usize;
         }
-        Self { clock, pieces, servers, matrix, cursors }
+        matrix.bridges = columns.bridges;
+        Self { clock, pieces, servers: columns.servers, matrix, cursors }
     }
 
-    /// The shortest schedule that a few attempts find, and its length in ticks.
-    fn shortest(&self, cluster: &Cluster) -> (Vec<Run>, u64) {
+    /// The shortest schedule that a few attempts find.
+    fn shortest(&self, cluster: &Cluster) -> Runs {
         let (mut least, mut guaranteed) = self.matrix.range();
         if let Some(limit) = cluster.max_concurrent() {
             let total = self.matrix.cells.iter().map(|cell| cell.amount).sum::<u64>().div_ceil(limit);
@@ -186,7 +185,10 @@ impl<'a> Lanes<'a> {
             }
             let middle = least + (guaranteed - least) / 2;
             match self.attempt(cluster, middle) {
-                Some((runs, end)) => (best, guaranteed) = (Some((runs, end)), end),
+                Some(runs) => {
+                    guaranteed = runs.end;
+                    best = Some(runs);
+                }
                 None => least = middle,
             }
         }
@@ -194,50 +196,56 @@ impl<'a> Lanes<'a> {
         found.unwrap_or_else(|| unreachable!("this length is guaranteed"))
     }
 
-    /// A schedule of at most that length, and when it ends.
-    fn attempt(&self, cluster: &Cluster, length: u64) -> Option<(Vec<Run>, u64)> {
+    /// A schedule of at most that length.
+    fn attempt(&self, cluster: &Cluster, length: u64) -> Option<Runs> {
         let n_cells = self.matrix.cells.len();
         let limited = cluster.max_concurrent().map(|limit| keep_idle(self.matrix.clone(), limit, length));
         let matrix = limited.as_ref().unwrap_or(&self.matrix);
-        let mut runs: Vec<Run> = Vec::with_capacity(n_cells + n_cells / 8);
-        let mut end = 0;
+        let mut runs = Runs { starts: vec![NONE; n_cells], further: Vec::new(), end: 0 };
         let done = open_shop::schedule(matrix, length, |cell, start, ticks| {
-            if cell < n_cells {
-                runs.push(Run { cell: cell as u32, start, ticks });
-                end = end.max(start + ticks);
+            // What keeps rows and columns idle comes after all others.
+            let Some(first) = runs.starts.get_mut(cell) else { return };
+            if *first == NONE {
+                *first = start;
+            } else {
+                runs.further.push(Run { cell: cell as u32, start, ticks });
             }
+            runs.end = runs.end.max(start + ticks);
         });
-        done.then_some((runs, end))
+        done.then_some(runs)
     }
 
     /// The transfers of a schedule, by request and start.
-    fn transfers(&self, batch: &Batch, choice: &Choice, runs: &[Run]) -> Vec<Transfer> {
+    fn transfers(&self, batch: &Batch, choice: &Choice, runs: Runs) -> Vec<Transfer> {
         // Nearly all requests have one transfer, of which only the start is not known yet.
         let mut starts = vec![NONE; batch.n_requests()];
         let mut others: Vec<Interval> = Vec::new();
-        // Cell by cell, so that pieces are met in their order.
-        let runs = sorted_by(runs.iter().copied(), self.cursors.len(), |run| run.cell);
-        let mut at = Cursor { piece: 0, ticks: 0 };
-        let mut of_cell = None;
-        for Run { cell, mut start, ticks: mut left } in runs {
-            if of_cell.replace(cell) != Some(cell) {
-                at = self.cursors[cell as usize];
-            }
-            while left > 0 {
-                let Piece { request, lane, blocks, from, ticks } = self.pieces[at.piece as usize];
-                let server = self.servers[lane as usize];
-                let all = self.clock.at_most(blocks, server);
-                let taken = left.min(ticks - at.ticks);
-                if taken == all && blocks == batch.blocks(request as usize) {
-                    starts[request as usize] = start;
-                } else {
-                    let from = from + at.ticks;
-                    let blocks = share(blocks, from, from + taken, all);
-                    others.push(Interval { request, start, server, end: start + taken, blocks });
-                }
-                (start, left, at.ticks) = (start + taken, left - taken, at.ticks + taken);
-                if at.ticks == ticks {
-                    at = Cursor { piece: at.piece + 1, ticks: 0 };
+        let further = sorted_by(runs.further.iter().copied(), self.cursors.len(), |run| run.cell);
+        let mut further = further.chunk_by(|a, b| a.cell == b.cell).peekable();
+        for (((id, cell), &cursor), &start) in
+            (0..).zip(&self.matrix.cells).zip(&self.cursors).zip(&runs.starts)
+        {
+            let rest = further.next_if(|rest| rest[0].cell == id).unwrap_or_default();
+            let ticks = cell.amount - rest.iter().map(|run| run.ticks).sum::<u64>();
+            let mut at = cursor;
+            let first = Run { cell: id, start, ticks };
+            for &Run { mut start, ticks: mut left, .. } in std::iter::once(&first).chain(rest) {
+                while left > 0 {
+                    let Piece { request, lane, blocks, from, ticks } = self.pieces[at.piece as usize];
+                    let server = self.servers[lane as usize];
+                    let all = self.clock.at_most(blocks, server);
+                    let taken = left.min(ticks - at.ticks);
+                    if taken == all && blocks == batch.blocks(request as usize) {
+                        starts[request as usize] = start;
+                    } else {
+                        let from = from + at.ticks;
+                        let blocks = share(blocks, from, from + taken, all);
+                        others.push(Interval { request, start, server, end: start + taken, blocks });
+                    }
+                    (start, left, at.ticks) = (start + taken, left - taken, at.ticks + taken);
+                    if at.ticks == ticks {
+                        at = Cursor { piece: at.piece + 1, ticks: 0 };
+                    }
                 }
             }
         }
@@ -305,92 +313,89 @@ fn release(clock: &Clock, cluster: &Cluster, server: ServerId) -> u64 {
     clock.at_most(cluster.server(server).busy(), server)
 }
 
-/// No order is shorter than this, as some client or server is busy so long.
-fn least_length(batch: &Batch, cluster: &Cluster, clock: &Clock, by_server: &[Piece]) -> u64 {
-    let mut work = vec![0; batch.n_clients()];
-    let mut loads = vec![0; batch.n_servers()];
-    for piece in by_server {
-        work[batch.client(piece.request as usize).index()] += piece.ticks;
-        loads[piece.lane as usize] += piece.ticks;
-    }
-    let of_client = |(work, slots): (u64, u32)| work.div_ceil(slots.into());
-    let of_server = |(id, load): (ServerId, u64)| {
-        let busiest = load.div_ceil(cluster.server(id).slots.into()).max(clock.at_most(1, id));
-        release(clock, cluster, id) + busiest
-    };
-    let serving = (0..).map(ServerId).zip(loads).filter(|(_, load)| *load > 0);
-    let clients = work.into_iter().zip(cluster.clients().iter().map(|c| c.slots)).map(of_client);
-    clients.chain(serving.map(of_server)).max().unwrap_or(0)
-}
-
-/// Pieces cut so that the lanes of each server have about equally much to do.
+/// Lanes, which have about equally much to do if they are of the same server, and bridges.
 struct Columns {
-    pieces: Vec<Piece>,
-    /// The server of each lane, and of each bridge's column.
+    /// The server of each lane, and then of each bridge's column.
     servers: Vec<ServerId>,
+    /// Of each server the lane that is being filled.
+    open: Vec<OpenLane>,
     bridges: Vec<Bridge>,
 }
 
+/// A lane with room for more. When it is full, the next one has room for as much as a lane takes.
+#[derive(Clone, Copy, Debug, Default)]
+struct OpenLane {
+    lane: u32,
+    room: u64,
+    size: u64,
+}
+
 impl Columns {
-    /// Of pieces by server. A server has no more lanes than pieces, but where `least` takes more. Clients that are `wide`
-    /// have several slots.
-    fn new(
-        by_server: Vec<Piece>,
-        cluster: &Cluster,
-        clock: &Clock,
-        least: u64,
-        is_wide: impl Fn(&Piece) -> bool,
-    ) -> Self {
-        if cluster.servers().iter().all(|s| s.slots == 1) {
-            let servers = (0..cluster.servers().len() as u32).map(ServerId).collect();
-            return Self { pieces: by_server, servers, bridges: Vec::new() };
+    /// Empty lanes for all parts, and a length which no order can be below, as some client or server is busy so long. A
+    /// server has no more lanes than parts, but where that length takes more.
+    fn new(batch: &Batch, cluster: &Cluster, clock: &Clock, parts: &[Part]) -> (Self, u64) {
+        let mut work = vec![0; batch.n_clients()];
+        let mut loads = vec![(0, 0); batch.n_servers()];
+        for Part { request, server, blocks } in parts {
+            let ticks = clock.at_most(*blocks, *server);
+            work[batch.client(*request as usize).index()] += ticks;
+            let (load, n_parts) = &mut loads[server.index()];
+            (*load, *n_parts) = (*load + ticks, *n_parts + 1);
         }
-        let pieces = Vec::with_capacity(by_server.len());
-        let mut columns = Self { pieces, servers: Vec::new(), bridges: Vec::new() };
-        for of_server in by_server.chunk_by(|a, b| a.lane == b.lane) {
-            let id = ServerId(of_server[0].lane);
-            let load: u64 = of_server.iter().map(|piece| piece.ticks).sum();
+        let of_client = |(work, slots): (u64, u32)| work.div_ceil(slots.into());
+        let of_server = |(id, (load, _)): (ServerId, (u64, u64))| {
+            let busiest = load.div_ceil(cluster.server(id).slots.into()).max(clock.at_most(1, id));
+            release(clock, cluster, id) + busiest
+        };
+        let serving = || (0..).map(ServerId).zip(loads.iter().copied()).filter(|(_, (load, _))| *load > 0);
+        let clients = work.into_iter().zip(cluster.clients().iter().map(|c| c.slots)).map(of_client);
+        let least = clients.chain(serving().map(of_server)).max().unwrap_or(0);
+
+        let open = vec![OpenLane::default(); batch.n_servers()];
+        let mut columns = Self { servers: Vec::new(), open, bridges: Vec::new() };
+        for (id, (load, n_parts)) in serving() {
             let time = least.saturating_sub(release(clock, cluster, id));
             let needed = load.div_ceil(time.max(1));
-            let n_lanes = u64::from(cluster.server(id).slots).min(needed.max(of_server.len() as u64));
+            let n_lanes = u64::from(cluster.server(id).slots).min(needed.max(n_parts));
             // With a block in each lane, a part of n blocks is in n + 1 lanes at most.
-            let quota = load.div_ceil(n_lanes).max(clock.at_most(1, id));
-            let (mut lane, mut room) = (0, 0);
-            for part in of_server {
-                let first = columns.pieces.len();
-                let mut from = 0;
-                while from < part.ticks {
-                    if room == 0 {
-                        (lane, room) = (columns.add(id), quota);
-                    }
-                    let ticks = room.min(part.ticks - from);
-                    columns.pieces.push(Piece { lane, from, ticks, ..*part });
-                    (from, room) = (from + ticks, room - ticks);
-                }
-                let n_lanes = columns.pieces.len() - first;
-                if n_lanes as u64 > part.blocks && is_wide(part) {
-                    columns.bridge(id, first);
-                }
-            }
+            let size = load.div_ceil(n_lanes).max(clock.at_most(1, id));
+            columns.open[id.index()] = OpenLane { lane: columns.servers.len() as u32, room: size, size };
+            columns.servers.extend(std::iter::repeat_n(id, load.div_ceil(size) as usize));
         }
-        columns
+        (columns, least)
     }
 
-    fn add(&mut self, server: ServerId) -> u32 {
-        self.servers.push(server);
-        self.servers.len() as u32 - 1
+    /// Puts a part of so many ticks into the lanes of its server, as one piece or several.
+    fn cut(&mut self, part: &Part, ticks: u64, is_wide: bool, pieces: &mut Vec<Piece>) {
+        let &Part { request, server, blocks } = part;
+        let (first, mut from) = (pieces.len(), 0);
+        let open = &mut self.open[server.index()];
+        while from < ticks {
+            if open.room == 0 {
+                (open.lane, open.room) = (open.lane + 1, open.size);
+            }
+            let taken = open.room.min(ticks - from);
+            pieces.push(Piece { request, lane: open.lane, blocks, from, ticks: taken });
+            (from, open.room) = (from + taken, open.room - taken);
+        }
+        let n_lanes = pieces.len() - first;
+        if is_wide && n_lanes as u64 > blocks {
+            self.bridge(server, &mut pieces[first..]);
+        }
     }
 
-    /// Leads the first and the last piece of a part, whose pieces are the last ones, over a bridge.
+    /// Leads the first and the last piece of a part, which a client with several slots could move at the same time, over
+    /// a bridge.
     ///
     /// Together these are a block at most, so that as many of the part are under way at once as it has blocks.
-    fn bridge(&mut self, server: ServerId, first: usize) {
-        let Some(last) = self.pieces.pop() else { return };
-        let column = self.add(server);
-        let Piece { lane, ticks, .. } = self.pieces[first];
-        self.bridges.push(Bridge { column, through: [(lane, ticks), (last.lane, last.ticks)] });
-        self.pieces[first].lane = column;
-        self.pieces.insert(first + 1, Piece { lane: column, ..last });
+    fn bridge(&mut self, server: ServerId, pieces: &mut [Piece]) {
+        let [first, .., last] = pieces else { return };
+        let column = self.servers.len() as u32;
+        self.servers.push(server);
+        self.bridges.push(Bridge { column, through: [(first.lane, first.ticks), (last.lane, last.ticks)] });
+        (first.lane, last.lane) = (column, column);
+        // Next to each other they are one cell.
+        pieces[1..].rotate_right(1);
     }
 }
 
