@@ -19,24 +19,32 @@ fn main() -> Result<(), Box<dyn Error>> {
     let cluster = Cluster::equal(&batch);
     let rules = Rules::hdlwf(Ties::Hashed(0), 0);
     let mut clients = rounds::clients(&batch, &cluster, rules);
-    let mut servers = rounds::servers(&batch, &cluster, rules);
+    let mut servers = rounds::servers(&cluster, rules);
 
-    let (mut to_servers, mut to_clients) = (Vec::new(), Vec::new());
+    // Time only matters where messages may be lost.
+    let now_ns = 0;
+    let (mut by_clients, mut by_servers) = (Vec::new(), Vec::new());
     for round in 0.. {
         if clients.iter().all(client::Client::is_done) {
             break;
         }
         for client in clients.iter_mut().filter(|client| !client.is_done()) {
-            client.on_event(client::Event::Begin { round }, &mut to_servers)?;
+            client.on_event(now_ns, client::Event::Begin { round }, &mut by_clients)?;
         }
-        for (to, message) in to_servers.drain(..) {
-            servers[to.index()].on_event(server::Event::Received(message), &mut to_clients)?;
+        for action in by_clients.drain(..) {
+            if let client::Action::Send { server, message } = action {
+                let event = server::Event::Received(message);
+                servers[server.index()].on_event(now_ns, event, &mut by_servers)?;
+            }
         }
         for server in &mut servers {
-            server.on_event(server::Event::Close { round }, &mut to_clients)?;
+            server.on_event(now_ns, server::Event::Close { round }, &mut by_servers)?;
         }
-        for (to, message) in to_clients.drain(..) {
-            clients[to.index()].on_event(client::Event::Received(message), &mut to_servers)?;
+        for action in by_servers.drain(..) {
+            if let server::Action::Send { client, message } = action {
+                let event = client::Event::Received(message);
+                clients[client.index()].on_event(now_ns, event, &mut by_clients)?;
+            }
         }
     }
     for (id, client) in clients.iter().enumerate() {

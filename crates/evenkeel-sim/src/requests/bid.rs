@@ -14,7 +14,7 @@
 use evenkeel::bid::client::{self, Client};
 use evenkeel::bid::server::{self, Server};
 use evenkeel::bid::{Rules, ToClient, ToServer, rounds};
-use evenkeel::model::{ClientId, Grant, Part, ServerId};
+use evenkeel::model::{ClientId, Grant, ServerId};
 use evenkeel::order::rounds::Rounds;
 use evenkeel::run::{BadPlan, Event, Executor, Settings};
 
@@ -104,15 +104,16 @@ struct Game {
     now_ns: u64,
     n_messages: u64,
     findings: Findings,
-    to_servers: Vec<(ServerId, ToServer)>,
-    to_clients: Vec<(ClientId, ToClient)>,
+    grants: Vec<Grant>,
+    by_clients: Vec<client::Action>,
+    by_servers: Vec<server::Action>,
 }
 
 impl Game {
     fn new(requests: &Requests, fabric: &Fabric<'_>, view: &View, rules: Rules, now_ns: u64) -> Self {
         let (batch, hardware) = (&requests.batch, fabric.hardware());
         let clients = rounds::clients(batch, &view.cluster, rules).into_iter();
-        let servers = rounds::servers(batch, &view.cluster, rules).into_iter();
+        let servers = rounds::servers(&view.cluster, rules).into_iter();
         Self {
             rules,
             clients: clients.map(|client| (client, Desk::default())).collect(),
@@ -123,14 +124,14 @@ impl Game {
             now_ns,
             n_messages: 0,
             findings: Findings::default(),
-            to_servers: Vec::new(),
-            to_clients: Vec::new(),
+            grants: Vec::new(),
+            by_clients: Vec::new(),
+            by_servers: Vec::new(),
         }
     }
 
     /// Until every request is granted.
     fn play(mut self) -> Played {
-        let mut grants = Vec::new();
         let mut active: Vec<u32> = (0..self.clients.len() as u32).collect();
         for round in 0.. {
             active.retain(|&client| !self.clients[client as usize].0.is_done());
@@ -138,51 +139,44 @@ impl Game {
                 break;
             }
             for pass in 0..self.rules.passes.max(1) {
-                let asked = self.begin(round, &active);
-                if asked.is_empty() && pass == 0 {
+                let n_bids = self.begin(round, &active);
+                if n_bids == 0 && pass == 0 {
                     // Messages that take until the end of all times were never answered.
                     self.now_ns = u64::MAX;
-                    return self.over(grants);
+                    return self.over();
                 }
-                if asked.is_empty() {
+                if n_bids == 0 {
                     break;
                 }
-                let n_before: Vec<usize> = asked.iter().map(|&server| self.granted(server).len()).collect();
+                let first = self.grants.len();
                 self.exchange(round);
-                for (&server, n_before) in asked.iter().zip(n_before) {
-                    let granted = &self.granted(server)[n_before..];
-                    grants.extend(granted.iter().map(|&(round, part)| Grant { round, part }));
-                }
+                self.grants[first..].sort_by_key(|grant| grant.part.server);
             }
         }
-        self.over(grants)
+        self.over()
     }
 
-    fn over(self, grants: Vec<Grant>) -> Played {
-        let Self { n_messages, now_ns: over_ns, findings, .. } = self;
+    fn over(self) -> Played {
+        let Self { grants, n_messages, now_ns: over_ns, findings, .. } = self;
         Played { grants, n_messages, over_ns, findings }
     }
 
-    fn granted(&self, server: ServerId) -> &[(u32, Part)] {
-        self.servers[server.index()].0.granted()
-    }
-
-    /// All clients bid. Gives the servers that are asked, in their order.
-    fn begin(&mut self, round: u32, active: &[u32]) -> Vec<ServerId> {
+    /// All clients bid. Gives how many bids that makes.
+    fn begin(&mut self, round: u32, active: &[u32]) -> u64 {
         for &client in active {
             let event = client::Event::Begin { round };
-            let told = self.clients[client as usize].0.on_event(event, &mut self.to_servers);
+            let told = self.clients[client as usize].0.on_event(self.now_ns, event, &mut self.by_clients);
             self.findings.note(told);
         }
-        let mut asked: Vec<ServerId> = self.to_servers.iter().map(|&(server, _)| server).collect();
-        asked.sort_unstable();
-        asked.dedup();
-        for (server, bid) in self.to_servers.drain(..) {
-            self.n_messages += 1;
-            self.servers[server.index()].1.n_coming += 1;
-            self.agenda.add(self.now_ns.saturating_add(self.message_ns), Message::Bid(server, bid));
+        let n_before = self.n_messages;
+        for action in self.by_clients.drain(..) {
+            if let client::Action::Send { server, message } = action {
+                self.n_messages += 1;
+                self.servers[server.index()].1.n_coming += 1;
+                self.agenda.add(self.now_ns.saturating_add(self.message_ns), Message::Bid(server, message));
+            }
         }
-        asked
+        self.n_messages - n_before
     }
 
     /// Bids and answers reach their ends; it is then as late as the last is handled.
@@ -191,7 +185,8 @@ impl Game {
             match message {
                 Message::Bid(server, bid) => {
                     let (machine, desk) = &mut self.servers[server.index()];
-                    self.findings.note(machine.on_event(server::Event::Received(bid), &mut self.to_clients));
+                    let event = server::Event::Received(bid);
+                    self.findings.note(machine.on_event(now_ns, event, &mut self.by_servers));
                     let handled_ns = desk.handle(now_ns, self.handling_ns);
                     desk.n_coming -= 1;
                     if desk.n_coming == 0 {
@@ -200,23 +195,26 @@ impl Game {
                 }
                 Message::Close(server) => {
                     let (machine, _) = &mut self.servers[server.index()];
-                    self.findings
-                        .note(machine.on_event(server::Event::Close { round }, &mut self.to_clients));
-                    for (client, answer) in self.to_clients.drain(..) {
-                        self.n_messages += 1;
-                        self.agenda
-                            .add(now_ns.saturating_add(self.message_ns), Message::Answer(client, answer));
+                    let event = server::Event::Close { round };
+                    self.findings.note(machine.on_event(now_ns, event, &mut self.by_servers));
+                    self.grants.extend(self.by_servers.iter().filter_map(|action| action.grant(server)));
+                    for action in self.by_servers.drain(..) {
+                        if let server::Action::Send { client, message } = action {
+                            self.n_messages += 1;
+                            let at_ns = now_ns.saturating_add(self.message_ns);
+                            self.agenda.add(at_ns, Message::Answer(client, message));
+                        }
                     }
                 }
                 Message::Answer(client, answer) => {
                     let (machine, desk) = &mut self.clients[client.index()];
-                    self.findings
-                        .note(machine.on_event(client::Event::Received(answer), &mut self.to_servers));
+                    let event = client::Event::Received(answer);
+                    self.findings.note(machine.on_event(now_ns, event, &mut self.by_clients));
                     self.now_ns = self.now_ns.max(desk.handle(now_ns, self.handling_ns));
                 }
             }
         }
         // Who is done says so; where rounds are in step all see it anyway.
-        self.to_servers.clear();
+        self.by_clients.clear();
     }
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::{Answer, Bid, Choose, Done, Rules, Stray, ToClient, ToServer};
+use super::{Answer, Bid, Choose, Done, Link, Restarted, Rules, Stray, ToClient, ToServer};
 use crate::draw::{Draw, Seeded, mix};
 use crate::graph::pool::Pool;
 use crate::graph::shrinking::Shrinking;
@@ -17,10 +17,43 @@ pub enum Event {
         /// Its number.
         round: u32,
     },
-    /// Some messages may be lost: whatever was not answered is to be sent again.
-    Resend,
     /// A message has arrived.
     Received(ToClient),
+    /// A request that was granted has been served.
+    Served {
+        /// The client's number for it.
+        request: u32,
+    },
+    /// A server is dead or out of reach: what it has not served is to be asked of others.
+    Down {
+        /// Which one.
+        server: ServerId,
+    },
+    /// A server is back, or has restarted.
+    Up {
+        /// Which one.
+        server: ServerId,
+        /// Which run of it this is, counted from 1.
+        epoch: u64,
+    },
+    /// It is as late as it was to be woken at: whatever was not answered is sent again.
+    Wake,
+}
+
+/// What a client does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// It sends a message.
+    Send {
+        /// To whom.
+        server: ServerId,
+        /// What it says.
+        message: ToServer,
+    },
+    /// It will read a request from a server.
+    Read(Won),
+    /// It will not read it there after all, and bid for it again.
+    GiveUp(Won),
 }
 
 /// A request that was granted.
@@ -67,7 +100,11 @@ pub struct Client {
     n_won_in_round: u32,
     /// Blocks that are not granted.
     degree: u64,
+    /// What is granted, served or not.
     won: Vec<Won>,
+    now_ns: u64,
+    /// When what was not answered is sent again.
+    resend_ns: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -84,23 +121,36 @@ enum State {
     Pending,
     Asked,
     Granted,
+    Served,
+}
+
+impl State {
+    fn is_granted(self) -> bool {
+        matches!(self, Self::Granted | Self::Served)
+    }
 }
 
 #[derive(Debug)]
 struct Contact {
     server: ServerId,
+    epoch: u64,
     /// As it was last told.
     workload: Fixed,
-    /// Bids so far.
+    /// How often all that was asked was given up.
+    life: u32,
+    /// Bids since.
     turn: u32,
     /// The request of the open bid.
     asked: Option<u32>,
-    /// Whether it has heard that the client is done.
+    is_down: bool,
+    was_asked: bool,
+    /// Whether it has heard that the client is done, or has never heard of it.
     knows_done: bool,
 }
 
 impl Client {
-    /// A client with these requests of the batch, rows in ascending order.
+    /// A client with these requests of the batch, rows in ascending order. All servers are in their first epoch, as far
+    /// as it knows.
     pub fn new(batch: &Batch, cluster: &Cluster, id: ClientId, rows: &[u32], rules: Rules) -> Self {
         let replicas_of = |row: &u32| batch.replicas().of(*row as usize);
         let mut known: Vec<ServerId> = rows.iter().flat_map(replicas_of).copied().collect();
@@ -116,8 +166,17 @@ impl Client {
             let blocks = batch.blocks(row as usize);
             requests.push(Request { row, blocks, replicas_end, state: State::Pending });
         }
-        let contact =
-            |&server| Contact { server, workload: Fixed::ZERO, turn: 0, asked: None, knows_done: false };
+        let contact = |&server| Contact {
+            server,
+            epoch: 1,
+            workload: Fixed::ZERO,
+            life: 0,
+            turn: 0,
+            asked: None,
+            is_down: false,
+            was_asked: false,
+            knows_done: true,
+        };
         let mut client = Self {
             id,
             rules,
@@ -137,6 +196,8 @@ impl Client {
             round: 0,
             n_won_in_round: 0,
             won: Vec::new(),
+            now_ns: 0,
+            resend_ns: None,
             servers: known.iter().map(contact).collect(),
         };
         for server in 0..client.servers.len() as u32 {
@@ -145,7 +206,7 @@ impl Client {
         client
     }
 
-    /// What was granted so far, in the order in which that became known.
+    /// What is granted, in the order in which that became known.
     pub fn won(&self) -> &[Won] {
         &self.won
     }
@@ -160,25 +221,159 @@ impl Client {
         self.is_done() && self.servers.iter().all(|contact| contact.knows_done)
     }
 
-    /// Takes an event in; messages to servers come out.
-    pub fn on_event(&mut self, event: Event, out: &mut Vec<(ServerId, ToServer)>) -> Result<(), Stray> {
+    /// When it has to be woken, if nothing happens before.
+    pub fn wake_at(&self) -> Option<u64> {
+        self.resend_ns
+    }
+
+    /// Takes an event in; what is to be done comes out. After an error nothing has changed.
+    pub fn on_event(&mut self, now_ns: u64, event: Event, out: &mut Vec<Action>) -> Result<(), Stray> {
+        if now_ns < self.now_ns {
+            return Err(Stray::Past { now_ns: self.now_ns });
+        }
+        let number = self.fits(event)?;
+        self.now_ns = now_ns;
         match event {
             Event::Begin { round } => self.begin(round, out),
-            Event::Resend => self.resend(out),
-            Event::Received(ToClient::Answer(answer)) => self.on_answer(answer, out)?,
-            Event::Received(ToClient::Done(Done { batch, client, server })) => {
-                self.is_for_this(batch, client)?;
-                let number = self.contact(server)?;
-                if !self.is_done() {
-                    return Err(Stray::NotDone { server: server.0 });
-                }
-                self.servers[number as usize].knows_done = true;
+            Event::Received(ToClient::Answer(answer)) => self.on_answer(number, answer, out),
+            Event::Received(ToClient::Done(_)) => self.servers[number as usize].knows_done = true,
+            Event::Received(ToClient::Restarted(Restarted { link })) => self.on_up(number, link.epoch, out),
+            Event::Served { .. } => self.requests[number as usize].state = State::Served,
+            Event::Down { .. } => {
+                self.servers[number as usize].is_down = true;
+                self.give_up(number, out);
             }
+            Event::Up { epoch, .. } => self.on_up(number, epoch, out),
+            Event::Wake if self.resend_ns.is_some_and(|at_ns| at_ns <= now_ns) => {
+                self.resend_ns = None;
+                self.resend(out);
+            }
+            Event::Wake => {}
         }
+        self.resend_ns = match self.resend_ns {
+            _ if !self.waits_for_answers() => None,
+            Some(at_ns) => Some(at_ns),
+            None => Some(now_ns.saturating_add(self.rules.patience_ns)),
+        };
         Ok(())
     }
 
-    fn begin(&mut self, round: u32, out: &mut Vec<(ServerId, ToServer)>) {
+    /// Whether an event can be, after what came before; gives the number of the server, or of the request, it is about.
+    fn fits(&self, event: Event) -> Result<u32, Stray> {
+        match event {
+            Event::Begin { .. } | Event::Wake => Ok(0),
+            Event::Received(message) => {
+                let number = self.is_for_this(message.link())?;
+                let contact = &self.servers[number as usize];
+                let server = contact.server.0;
+                match message {
+                    ToClient::Answer(Answer { request, turn, .. }) => {
+                        let is_asked =
+                            |asked: u32| contact.turn == turn && self.requests[asked as usize].row == request;
+                        let is_open = contact.asked.is_some_and(is_asked);
+                        if is_open { Ok(number) } else { Err(Stray::NotAsked { server, turn }) }
+                    }
+                    ToClient::Done(Done { turn, .. }) => {
+                        let is_so = self.is_done() && turn == contact.turn;
+                        if is_so { Ok(number) } else { Err(Stray::NotDone { server }) }
+                    }
+                    ToClient::Restarted(_) => Ok(number),
+                }
+            }
+            Event::Served { request: row } => {
+                let number = self.requests.binary_search_by_key(&row, |request| request.row).ok();
+                let is_granted = |&number: &usize| self.requests[number].state == State::Granted;
+                let not_granted = Stray::NotGranted { client: self.id.0, request: row };
+                number.filter(is_granted).map(|number| number as u32).ok_or(not_granted)
+            }
+            Event::Down { server } => self.contact(server),
+            Event::Up { server, epoch } => {
+                let number = self.contact(server)?;
+                let is_old = epoch < self.servers[number as usize].epoch;
+                if is_old { Err(Stray::OtherEpoch { server: server.0, epoch }) } else { Ok(number) }
+            }
+        }
+    }
+
+    /// The number of the server of a message, if that is for this client as it lives now.
+    fn is_for_this(&self, link: Link) -> Result<u32, Stray> {
+        let Link { batch, client, server, life, epoch } = link;
+        if batch != self.rules.batch {
+            return Err(Stray::OtherBatch { batch });
+        }
+        if client != self.id {
+            return Err(Stray::NotThisClient { client: client.0 });
+        }
+        let number = self.contact(server)?;
+        let contact = &self.servers[number as usize];
+        if life != contact.life {
+            return Err(Stray::EarlierLife { client: client.0 });
+        }
+        if epoch < contact.epoch {
+            return Err(Stray::OtherEpoch { server: server.0, epoch });
+        }
+        Ok(number)
+    }
+
+    fn on_up(&mut self, number: u32, epoch: u64, out: &mut Vec<Action>) {
+        let contact = &mut self.servers[number as usize];
+        let was_down = std::mem::take(&mut contact.is_down);
+        if contact.epoch < epoch {
+            contact.epoch = epoch;
+            self.give_up(number, out);
+        } else if was_down {
+            self.list_again();
+        }
+    }
+
+    /// Takes back whatever a server has not served.
+    fn give_up(&mut self, number: u32, out: &mut Vec<Action>) {
+        let contact = &mut self.servers[number as usize];
+        contact.life += 1;
+        contact.turn = 0;
+        // If it has ever heard of the client, it has to hear of the new life.
+        contact.knows_done &= !contact.was_asked;
+        let server = contact.server;
+        if let Some(request) = contact.asked.take() {
+            self.n_asked -= 1;
+            self.tried.push(number);
+            self.is_pending_again(request);
+        }
+        let (mut lost, mut kept) = (Vec::new(), Vec::new());
+        for won in std::mem::take(&mut self.won) {
+            let request = self.number(won.request);
+            let is_lost = won.server == server && self.requests[request as usize].state == State::Granted;
+            if is_lost { lost.push((request, won)) } else { kept.push(won) }
+        }
+        self.won = kept;
+        for (request, won) in lost {
+            self.degree += self.requests[request as usize].blocks;
+            self.is_pending_again(request);
+            out.push(Action::GiveUp(won));
+        }
+        self.list_again();
+    }
+
+    fn is_pending_again(&mut self, request: u32) {
+        self.requests[request as usize].state = State::Pending;
+        if self.rules.choose == Choose::Lot {
+            self.returned.push(request);
+        }
+    }
+
+    /// Lists all requests again, since some that were granted are not, and all servers that may be asked.
+    fn list_again(&mut self) {
+        self.held = Shrinking::transposed(self.servers.len(), requests_of(&self.requests, &self.replicas));
+        self.passed_over.clear();
+        self.lightest.clear();
+        for server in 0..self.servers.len() as u32 {
+            if !self.is_out[server as usize] {
+                self.may_be_asked(server);
+            }
+        }
+    }
+
+    fn begin(&mut self, round: u32, out: &mut Vec<Action>) {
         if round != self.round {
             (self.round, self.n_won_in_round) = (round, 0);
             while let Some(server) = self.tried.pop() {
@@ -199,17 +394,23 @@ impl Client {
             let contact = &mut self.servers[server as usize];
             contact.turn += 1;
             contact.asked = Some(request);
+            (contact.was_asked, contact.knows_done) = (true, false);
             self.n_asked += 1;
             self.is_out[server as usize] = true;
             out.push(self.bid(server, request));
         }
     }
 
-    fn bid(&self, server: u32, request: u32) -> (ServerId, ToServer) {
-        let Contact { server, turn, .. } = self.servers[server as usize];
-        let request = self.requests[request as usize].row;
-        let Self { id: client, degree, rules: Rules { batch, .. }, .. } = *self;
-        (server, ToServer::Bid(Bid { batch, client, server, request, degree, turn }))
+    fn bid(&self, server: u32, request: u32) -> Action {
+        let Contact { turn, .. } = self.servers[server as usize];
+        let Request { row: request, blocks, .. } = self.requests[request as usize];
+        let bid = Bid { link: self.link(server), request, blocks, degree: self.degree, turn };
+        Action::Send { server: bid.link.server, message: ToServer::Bid(bid) }
+    }
+
+    fn link(&self, server: u32) -> Link {
+        let Contact { server, life, epoch, .. } = self.servers[server as usize];
+        Link { batch: self.rules.batch, client: self.id, server, life, epoch }
     }
 
     fn may_be_asked(&mut self, server: u32) {
@@ -229,8 +430,11 @@ impl Client {
 
     fn choose_lightest(&mut self) -> Option<(u32, u32)> {
         while let Some(Reverse((.., server))) = self.lightest.pop() {
+            if self.servers[server as usize].is_down {
+                continue;
+            }
             let state = |request: u32| self.requests[request as usize].state;
-            let is_granted = |request| state(request) == State::Granted;
+            let is_granted = |request| state(request).is_granted();
             let oldest =
                 self.held.find(server, usize::MAX, is_granted, |request| state(request) == State::Pending);
             if let Some(request) = oldest {
@@ -247,7 +451,7 @@ impl Client {
     fn choose_by_lot(&mut self) -> Option<(u32, u32)> {
         /// After so many requests none of which can be bid for, few can.
         const MOST_DRAWS: usize = 32;
-        if self.is_out.iter().all(|&is_out| is_out) {
+        if !(0..self.servers.len() as u32).any(|server| self.can_be_asked(server)) {
             return None;
         }
         for _ in 0..MOST_DRAWS {
@@ -261,8 +465,11 @@ impl Client {
         }
         let state = |request: u32| self.requests[request as usize].state;
         let mut open: Vec<u32> = Vec::new();
-        for server in (0..).zip(&self.is_out).filter(|(_, is_out)| !**is_out).map(|(server, _)| server) {
-            let is_granted = |request| state(request) == State::Granted;
+        for server in 0..self.servers.len() as u32 {
+            if !self.can_be_asked(server) {
+                continue;
+            }
+            let is_granted = |request| state(request).is_granted();
             self.held.find(server, usize::MAX, is_granted, |request| {
                 open.extend((state(request) == State::Pending).then_some(request));
                 false
@@ -276,49 +483,53 @@ impl Client {
         Some((request, server))
     }
 
+    fn can_be_asked(&self, server: u32) -> bool {
+        !self.is_out[server as usize] && !self.servers[server as usize].is_down
+    }
+
     /// One of the servers that hold a request and have not been asked in this round.
     fn draw_replica(&mut self, request: u32) -> Option<u32> {
         let start = if request == 0 { 0 } else { self.requests[request as usize - 1].replicas_end };
         let end = self.requests[request as usize].replicas_end;
         let replicas = &self.replicas[start as usize..end as usize];
-        let free = replicas.iter().copied().filter(|&server| !self.is_out[server as usize]);
+        let (is_out, servers) = (&self.is_out, &self.servers);
+        let can_be_asked = |&server: &u32| !is_out[server as usize] && !servers[server as usize].is_down;
+        let free = replicas.iter().copied().filter(can_be_asked);
         let n = free.clone().count() as u32;
         let drawn = (n > 0).then(|| self.draw.below(n));
         drawn.and_then(|k| free.clone().nth(k as usize))
     }
 
-    fn on_answer(&mut self, answer: Answer, out: &mut Vec<(ServerId, ToServer)>) -> Result<(), Stray> {
-        self.is_for_this(answer.batch, answer.client)?;
-        let number = self.contact(answer.server)?;
+    fn on_answer(&mut self, number: u32, answer: Answer, out: &mut Vec<Action>) {
         let contact = &mut self.servers[number as usize];
-        let is_asked = |&mut request: &mut u32| {
-            contact.turn == answer.turn && self.requests[request as usize].row == answer.request
-        };
-        let asked = contact.asked.take_if(is_asked);
-        let request = asked.ok_or(Stray::NotAsked { server: answer.server.0, turn: answer.turn })?;
+        let Some(request) = contact.asked.take() else { return };
         contact.workload = answer.workload;
         self.tried.push(number);
         self.n_asked -= 1;
-        let of_request = &mut self.requests[request as usize];
         let Some(round) = answer.granted else {
-            of_request.state = State::Pending;
-            if self.rules.choose == Choose::Lot {
-                self.returned.push(request);
-            }
-            return Ok(());
+            self.is_pending_again(request);
+            return;
         };
+        let of_request = &mut self.requests[request as usize];
         of_request.state = State::Granted;
         self.degree -= of_request.blocks;
         self.n_won_in_round += 1;
-        self.won.push(Won { request: of_request.row, server: answer.server, round });
+        let won = Won { request: of_request.row, server: contact.server, round };
+        self.won.push(won);
+        out.push(Action::Read(won));
         if self.is_done() {
             self.tell_done(out);
         }
-        Ok(())
+    }
+
+    /// Whether some server that is up owes an answer.
+    fn waits_for_answers(&self) -> bool {
+        let has_to_hear = |contact: &Contact| !contact.is_down && !contact.knows_done;
+        self.n_asked > 0 || self.is_done() && self.servers.iter().any(has_to_hear)
     }
 
     /// Sends what was not answered again.
-    fn resend(&mut self, out: &mut Vec<(ServerId, ToServer)>) {
+    fn resend(&self, out: &mut Vec<Action>) {
         for (number, contact) in (0..).zip(&self.servers) {
             if let Some(request) = contact.asked {
                 out.push(self.bid(number, request));
@@ -329,15 +540,18 @@ impl Client {
         }
     }
 
-    fn tell_done(&self, out: &mut Vec<(ServerId, ToServer)>) {
-        let unaware = self.servers.iter().filter(|contact| !contact.knows_done);
-        let done = |server| ToServer::Done(Done { batch: self.rules.batch, client: self.id, server });
-        out.extend(unaware.map(|contact| (contact.server, done(contact.server))));
+    fn tell_done(&self, out: &mut Vec<Action>) {
+        for (number, contact) in (0..).zip(&self.servers) {
+            if !contact.knows_done && !contact.is_down {
+                let done = Done { link: self.link(number), turn: contact.turn };
+                out.push(Action::Send { server: contact.server, message: ToServer::Done(done) });
+            }
+        }
     }
 
-    fn is_for_this(&self, batch: u64, client: ClientId) -> Result<(), Stray> {
-        self.rules.is_of_this(batch)?;
-        if client == self.id { Ok(()) } else { Err(Stray::NotThisClient { client: client.0 }) }
+    /// The number of a request here.
+    fn number(&self, row: u32) -> u32 {
+        self.requests.binary_search_by_key(&row, |request| request.row).unwrap_or(0) as u32
     }
 
     /// The number of a server here.

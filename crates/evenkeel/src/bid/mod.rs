@@ -19,10 +19,17 @@
 //! bid ends for good and is missing when clients turn to it later; here it ends when all its clients are done.
 //! Workloads and degrees are in blocks, with speeds and backlogs workloads are times.
 //!
-//! **What may go wrong on the way.** Messages may be late, doubled, overtake each other or be lost. A client numbers its
-//! bids at a server and has one open at a time; until that is answered it sends the same again and bids for the request
-//! nowhere else. A server answers a bid that it has decided just as before. So each request is granted exactly once,
-//! if only some messages get through. What is of another batch, or for somebody else, changes nothing.
+//! **Messages** may be late, doubled, overtake each other or be lost. A client numbers its bids at a server and has one
+//! open at a time; until that is answered it sends the same again and bids for the request nowhere else. A server answers a
+//! bid that it has decided just as before. So each request is granted exactly once, if only some messages get through.
+//! What is of another batch, or for somebody else, changes nothing.
+//!
+//! **Machines** come and go. A server knows clients and requests only from their bids, and forgets a client that has left.
+//! A server that restarts has forgotten everything and counts one *epoch* more. A bid names the epoch it is meant for: the
+//! new one grants nothing that was asked of the old one, but answers that it has [restarted](Restarted). A client that
+//! hears so, or whose driver says that a server is down, takes back all that is not served there yet, bids for it anew, and
+//! begins its next *life* at that server. If the server was only out of reach, the first message of the new life tells it
+//! to drop what it has granted to the former one.
 
 pub mod client;
 pub mod rounds;
@@ -31,32 +38,41 @@ pub mod server;
 use crate::draw::Ties;
 use crate::model::{ClientId, Fixed, ServerId};
 
+/// The two ends of a message, and which of their lives it belongs to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Link {
+    /// In which bidding.
+    pub batch: u64,
+    /// The client.
+    pub client: ClientId,
+    /// The server.
+    pub server: ServerId,
+    /// How often the client has given up what it had asked of this server.
+    pub life: u32,
+    /// Which run of the server this is, counted from 1.
+    pub epoch: u64,
+}
+
 /// A client asks a server to serve a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bid {
-    /// In which bidding.
-    pub batch: u64,
-    /// Who asks.
-    pub client: ClientId,
-    /// Who is asked.
-    pub server: ServerId,
-    /// The request's row in the batch.
+    /// Who asks whom.
+    pub link: Link,
+    /// The client's number for the request.
     pub request: u32,
+    /// Its size.
+    pub blocks: u64,
     /// Blocks that the client has not been granted yet.
     pub degree: u64,
-    /// The client's bids at this server are counted from 1.
+    /// The client's bids in this life are counted from 1.
     pub turn: u32,
 }
 
 /// A server has decided about a bid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// In which bidding.
-    pub batch: u64,
-    /// Who has decided.
-    pub server: ServerId,
-    /// About whose bid.
-    pub client: ClientId,
+    /// Whose bid, and who has decided.
+    pub link: Link,
     /// For which request.
     pub request: u32,
     /// The number of that bid.
@@ -70,12 +86,17 @@ pub struct Answer {
 /// A client has nothing pending any more. A server says it back when it has heard it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// In which bidding.
-    pub batch: u64,
-    /// The client.
-    pub client: ClientId,
-    /// The server.
-    pub server: ServerId,
+    /// Who is done, and who hears it.
+    pub link: Link,
+    /// The number of its last bid there, as it may have to bid again.
+    pub turn: u32,
+}
+
+/// A server answers a message that was meant for an earlier run of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Restarted {
+    /// The link of that message, with the epoch of the server as it is now.
+    pub link: Link,
 }
 
 /// What a client sends to a server.
@@ -86,32 +107,49 @@ pub enum ToServer {
     Done(Done),
 }
 
+impl ToServer {
+    /// Its two ends.
+    pub fn link(&self) -> Link {
+        match self {
+            Self::Bid(Bid { link, .. }) | Self::Done(Done { link, .. }) => *link,
+        }
+    }
+}
+
 /// What a server sends to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ToClient {
     Answer(Answer),
     Done(Done),
+    Restarted(Restarted),
+}
+
+impl ToClient {
+    /// Its two ends.
+    pub fn link(&self) -> Link {
+        match self {
+            Self::Answer(Answer { link, .. })
+            | Self::Done(Done { link, .. })
+            | Self::Restarted(Restarted { link }) => *link,
+        }
+    }
 }
 
 /// A message that fits nothing: it was late, doubled, or never meant for whom it reached. It has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Stray {
-    #[error("a bid for request {request}, which is not held here")]
-    NotHeld { request: u32 },
-    #[error("a bid of client {client} for request {request}, which is another's")]
-    NotItsRequest { client: u32, request: u32 },
     #[error("a bid for request {request}, which was granted here before")]
     GrantedBefore { request: u32 },
-    #[error("bid {turn} of client {client}, which is not its next one here")]
+    #[error("message {turn} of client {client}, which is not its next one here")]
     OutOfTurn { client: u32, turn: u32 },
-    #[error("a message of client {client}, which is done")]
-    AfterDone { client: u32 },
-    #[error("a message of client {client}, of which nothing is held here")]
-    UnknownClient { client: u32 },
+    #[error("a message of client {client} in an earlier life")]
+    EarlierLife { client: u32 },
     #[error("a message of batch {batch}, which is another or over")]
     OtherBatch { batch: u64 },
+    #[error("a message of epoch {epoch} of server {server}, which is not the present one")]
+    OtherEpoch { server: u32, epoch: u64 },
     #[error("a message for client {client}, which is another")]
     NotThisClient { client: u32 },
     #[error("a message for server {server}, which is another")]
@@ -122,6 +160,10 @@ pub enum Stray {
     UnknownServer { server: u32 },
     #[error("server {server} has heard that the client is done, but it is not")]
     NotDone { server: u32 },
+    #[error("request {request} of client {client} was served, but is not granted")]
+    NotGranted { client: u32, request: u32 },
+    #[error("it is later than that: {now_ns} ns")]
+    Past { now_ns: u64 },
 }
 
 /// For which request, and at which server, a client bids.
@@ -170,17 +212,18 @@ pub struct Rules {
     pub seed: u64,
     /// Tells this bidding from others: messages of others are astray.
     pub batch: u64,
+    /// A client sends again what was not answered after so long.
+    pub patience_ns: u64,
 }
 
-impl Rules {
-    fn is_of_this(&self, batch: u64) -> Result<(), Stray> {
-        if batch == self.batch { Ok(()) } else { Err(Stray::OtherBatch { batch }) }
-    }
+/// How long clients wait for an answer unless told otherwise: long against a round trip, short against an outage.
+const PATIENCE_NS: u64 = 1_000_000_000;
 
+impl Rules {
     /// HDLWF as in paper 000 §3.
     pub fn hdlwf(ties: Ties, seed: u64) -> Self {
         let (choose, favour) = (Choose::Lightest(ties), Favour::HighestDegree(ties));
-        Self { choose, favour, tell: Tell::Granted, bids: 1, passes: 1, seed, batch: 0 }
+        Self { choose, favour, ..Self::random_bid(seed) }
     }
 
     /// HDLWF where who is rejected bids again in the same round (paper 000 §6). Servers tell what they turn away as well:
@@ -205,6 +248,7 @@ impl Rules {
             passes: 1,
             seed,
             batch: 0,
+            patience_ns: PATIENCE_NS,
         }
     }
 

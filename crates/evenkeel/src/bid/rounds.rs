@@ -2,9 +2,8 @@
 
 use super::Rules;
 use super::client::{self, Client};
-use super::server::{self, Held, Server};
-use crate::graph::holdings::Holdings;
-use crate::model::{Batch, ClientId, Cluster, Grant, ServerId};
+use super::server::{self, Server};
+use crate::model::{Batch, ClientId, Cluster, Grant, Part, ServerId};
 
 /// What came of the bidding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -18,10 +17,10 @@ pub struct Bidding {
 /// Lets clients and servers bid until every request is granted.
 pub fn run(batch: &Batch, cluster: &Cluster, rules: Rules) -> Bidding {
     let mut clients = clients(batch, cluster, rules);
-    let mut servers = servers(batch, cluster, rules);
+    let mut servers = servers(cluster, rules);
     let mut bidding = Bidding { grants: Vec::with_capacity(batch.n_requests()), n_messages: 0 };
     let mut active: Vec<ClientId> = (0..batch.n_clients() as u32).map(ClientId).collect();
-    let (mut to_servers, mut to_clients) = (Vec::new(), Vec::new());
+    let (mut by_clients, mut by_servers) = (Vec::new(), Vec::new());
     let mut asked: Vec<ServerId> = Vec::new();
     for round in 0.. {
         active.retain(|client| !clients[client.index()].is_done());
@@ -31,33 +30,50 @@ pub fn run(batch: &Batch, cluster: &Cluster, rules: Rules) -> Bidding {
         for _pass in 0..rules.passes.max(1) {
             // Without losses no message is astray.
             for client in &active {
-                let _ = clients[client.index()].on_event(client::Event::Begin { round }, &mut to_servers);
+                let _ = clients[client.index()].on_event(0, client::Event::Begin { round }, &mut by_clients);
             }
-            if to_servers.is_empty() {
+            for action in by_clients.drain(..) {
+                if let client::Action::Send { server, message } = action {
+                    bidding.n_messages += 1;
+                    asked.push(server);
+                    let event = server::Event::Received(message);
+                    let _ = servers[server.index()].on_event(0, event, &mut by_servers);
+                }
+            }
+            if asked.is_empty() {
                 break;
-            }
-            for (to, message) in to_servers.drain(..) {
-                bidding.n_messages += 1;
-                asked.push(to);
-                let _ = servers[to.index()].on_event(server::Event::Received(message), &mut to_clients);
             }
             asked.sort_unstable();
             asked.dedup();
             for server in asked.drain(..) {
-                let n_before = servers[server.index()].granted().len();
-                let _ = servers[server.index()].on_event(server::Event::Close { round }, &mut to_clients);
-                let granted = &servers[server.index()].granted()[n_before..];
-                bidding.grants.extend(granted.iter().map(|&(round, part)| Grant { round, part }));
+                let first = by_servers.len();
+                let _ = servers[server.index()].on_event(0, server::Event::Close { round }, &mut by_servers);
+                bidding.grants.extend(by_servers[first..].iter().filter_map(|action| action.grant(server)));
             }
-            for (to, message) in to_clients.drain(..) {
-                bidding.n_messages += 1;
-                let _ = clients[to.index()].on_event(client::Event::Received(message), &mut to_servers);
+            for action in by_servers.drain(..) {
+                if let server::Action::Send { client, message } = action {
+                    bidding.n_messages += 1;
+                    let event = client::Event::Received(message);
+                    let _ = clients[client.index()].on_event(0, event, &mut by_clients);
+                }
             }
             // Who is done says so, but this driver sees it anyway.
-            to_servers.clear();
+            by_clients.clear();
         }
     }
     bidding
+}
+
+impl server::Action {
+    /// What it grants, if it is that, and was done by this server.
+    pub fn grant(&self, server: ServerId) -> Option<Grant> {
+        match *self {
+            Self::Serve(server::Served { request, blocks, round, .. }) => {
+                Some(Grant { round, part: Part { request, server, blocks } })
+            }
+            _ => None,
+        }
+    }
 }
 
 /// The client halves of a batch, by id.
@@ -74,17 +90,8 @@ pub fn clients(batch: &Batch, cluster: &Cluster, rules: Rules) -> Vec<Client> {
     .collect()
 }
 
-/// The server halves of a batch, by id.
-pub fn servers(batch: &Batch, cluster: &Cluster, rules: Rules) -> Vec<Server> {
-    let holdings = Holdings::new(batch.replicas(), batch.n_servers());
-    let held = |&request: &u32| {
-        let i = request as usize;
-        Held { request, client: batch.client(i), blocks: batch.blocks(i) }
-    };
-    let ids = (0..batch.n_servers() as u32).map(ServerId);
-    ids.map(|id| {
-        let held = holdings.of(id).iter().map(held).collect();
-        Server::new(id, cluster.server(id).clone(), held, rules)
-    })
-    .collect()
+/// The server halves of a cluster, by id.
+pub fn servers(cluster: &Cluster, rules: Rules) -> Vec<Server> {
+    let ids = (0..).map(ServerId).zip(cluster.servers());
+    ids.map(|(id, node)| Server::new(id, node.clone(), 1, rules)).collect()
 }

@@ -2,9 +2,11 @@
 
 use std::cmp::Reverse;
 
-use super::{Answer, Bid, Done, Favour, Rules, Stray, Tell, ToClient, ToServer};
+use hashbrown::HashMap;
+
+use super::{Answer, Bid, Done, Favour, Link, Restarted, Rules, Stray, Tell, ToClient, ToServer};
 use crate::draw::{Draw, Seeded, mix};
-use crate::model::{ClientId, Part, Server as Node, ServerId};
+use crate::model::{ClientId, Server as Node, ServerId};
 
 /// What happens to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,54 +18,71 @@ pub enum Event {
         /// Its number.
         round: u32,
     },
+    /// What was granted has been served, and need not be remembered.
+    Served {
+        /// To whom.
+        client: ClientId,
+        /// What.
+        request: u32,
+    },
+    /// A client has left or is dead: its bids and what it was granted are dropped.
+    ClientLeft {
+        /// Which one.
+        client: ClientId,
+    },
 }
 
-/// A request that a server holds.
+/// What a server does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Held {
-    /// The request's row in the batch.
-    pub request: u32,
+pub enum Action {
+    /// It sends a message.
+    Send {
+        /// To whom.
+        client: ClientId,
+        /// What it says.
+        message: ToClient,
+    },
+    /// It will serve a request.
+    Serve(Served),
+    /// It will not serve a request after all.
+    Drop(Served),
+}
+
+/// A request that a server serves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Served {
     /// Whose it is.
     pub client: ClientId,
+    /// The client's number for it.
+    pub request: u32,
     /// Its size.
     pub blocks: u64,
+    /// In which round.
+    pub round: u32,
 }
 
-/// A server with what it holds, the bids that wait for its decision, and what it has granted.
+/// A server with the bids that wait for its decision, and what it has granted and not served yet.
 #[derive(Debug)]
 pub struct Server {
     id: ServerId,
     node: Node,
     rules: Rules,
+    epoch: u64,
     draw: Seeded,
-    /// The requests that are held, ascending, apart from what else is known of them: they are searched all the time.
-    requests: Vec<u32>,
-    held: Vec<Held>,
-    is_granted: Vec<bool>,
-    /// By ascending client.
-    customers: Vec<Customer>,
-    /// The customer of each request that is held.
-    customer_of: Vec<u32>,
+    customers: HashMap<ClientId, Customer>,
     n_done: usize,
-    /// Bids to be decided when the round closes, with the places of what they are for.
-    open: Vec<Offer>,
+    /// Bids to be decided when the round closes.
+    open: Vec<Bid>,
     round: u32,
     n_granted_in_round: u32,
-    granted_blocks: u64,
-    granted: Vec<(u32, Part)>,
-}
-
-/// A bid and the place among all that is held of what it is for.
-#[derive(Clone, Copy, Debug)]
-struct Offer {
-    bid: Bid,
-    place: usize,
+    granted: HashMap<(ClientId, u32), Served>,
+    granted_blocks: u128,
 }
 
 /// What a server knows of a client.
 #[derive(Debug)]
 struct Customer {
-    client: ClientId,
+    life: u32,
     /// The last bid, and for what it was.
     turn: u32,
     request: u32,
@@ -73,164 +92,214 @@ struct Customer {
 }
 
 impl Server {
-    /// A server that holds these requests, by ascending row.
-    pub fn new(id: ServerId, node: Node, held: Vec<Held>, rules: Rules) -> Self {
-        let mut clients: Vec<ClientId> = held.iter().map(|held| held.client).collect();
-        clients.sort_unstable();
-        clients.dedup();
-        let number = |held: &Held| clients.binary_search(&held.client).unwrap_or(0) as u32;
-        let customer =
-            |&client: &ClientId| Customer { client, turn: 0, request: 0, answer: None, is_done: false };
+    /// A server that nobody has asked yet, in the first or a later `epoch` of it.
+    pub fn new(id: ServerId, node: Node, epoch: u64, rules: Rules) -> Self {
         Self {
             id,
             node,
             rules,
+            epoch,
             draw: Seeded::new(mix(mix(!rules.seed) ^ u64::from(id.0))),
-            is_granted: vec![false; held.len()],
-            customer_of: held.iter().map(number).collect(),
-            customers: clients.iter().map(customer).collect(),
-            requests: held.iter().map(|held| held.request).collect(),
-            held,
+            customers: HashMap::new(),
             n_done: 0,
             open: Vec::new(),
             round: 0,
             n_granted_in_round: 0,
+            granted: HashMap::new(),
             granted_blocks: 0,
-            granted: Vec::new(),
         }
     }
 
-    /// What was granted so far, with the rounds, in order.
-    pub fn granted(&self) -> &[(u32, Part)] {
-        &self.granted
+    /// What is granted and not served yet, in no order that means anything.
+    pub fn granted(&self) -> impl Iterator<Item = &Served> {
+        self.granted.values()
     }
 
-    /// Whether all clients that have requests here are done.
+    /// Whether all clients that it knows of are done.
     pub fn is_over(&self) -> bool {
         self.n_done == self.customers.len()
     }
 
-    /// Takes an event in; messages to clients come out.
-    pub fn on_event(&mut self, event: Event, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
+    /// Takes an event in; what is to be done comes out. A server acts when it is told to, whatever the time.
+    pub fn on_event(&mut self, _now_ns: u64, event: Event, out: &mut Vec<Action>) -> Result<(), Stray> {
         match event {
-            Event::Received(ToServer::Bid(bid)) => {
-                self.is_for_this(bid.batch, bid.server)?;
-                self.on_bid(bid, out)
+            Event::Received(message) => {
+                if self.is_for_this(message.link())? {
+                    match message {
+                        ToServer::Bid(bid) => self.on_bid(bid, out)?,
+                        ToServer::Done(done) => self.on_done(done, out)?,
+                    }
+                } else {
+                    let link = Link { epoch: self.epoch, ..message.link() };
+                    out.push(send(link, ToClient::Restarted(Restarted { link })));
+                }
             }
-            Event::Received(ToServer::Done(done)) => {
-                self.is_for_this(done.batch, done.server)?;
-                self.on_done(done, out)
+            Event::Close { round } => self.close(round, out),
+            Event::Served { client, request } => {
+                let served = self.granted.remove(&(client, request));
+                let served = served.ok_or(Stray::NotGranted { client: client.0, request })?;
+                self.granted_blocks -= u128::from(served.blocks);
             }
-            Event::Close { round } => {
-                self.close(round, out);
-                Ok(())
+            Event::ClientLeft { client } => {
+                if let Some(customer) = self.customers.remove(&client) {
+                    self.n_done -= usize::from(customer.is_done);
+                    self.drop_all_of(client, out);
+                }
             }
         }
+        Ok(())
     }
 
-    fn on_bid(&mut self, bid: Bid, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
-        let Bid { client: ClientId(client), request, turn, .. } = bid;
-        let place = self.requests.binary_search(&request).map_err(|_| Stray::NotHeld { request })?;
-        if self.held[place].client != bid.client {
-            return Err(Stray::NotItsRequest { client, request });
+    /// When it has to be woken: never, as its rounds close when its driver says so.
+    pub fn wake_at(&self) -> Option<u64> {
+        None
+    }
+
+    /// Whether a message is meant for this run of the server, rather than for an earlier one.
+    fn is_for_this(&self, link: Link) -> Result<bool, Stray> {
+        let Link { batch, client, server, life, epoch } = link;
+        if batch != self.rules.batch {
+            return Err(Stray::OtherBatch { batch });
         }
-        let customer = &mut self.customers[self.customer_of[place] as usize];
-        if (turn, request) == (customer.turn, customer.request) {
+        if server != self.id {
+            return Err(Stray::NotThisServer { server: server.0 });
+        }
+        if epoch > self.epoch {
+            return Err(Stray::OtherEpoch { server: server.0, epoch });
+        }
+        if self.customers.get(&client).is_some_and(|customer| life < customer.life) {
+            return Err(Stray::EarlierLife { client: client.0 });
+        }
+        Ok(epoch == self.epoch)
+    }
+
+    fn on_bid(&mut self, bid: Bid, out: &mut Vec<Action>) -> Result<(), Stray> {
+        let Bid { link: Link { client, life, .. }, request, turn, .. } = bid;
+        let known = self.customers.get(&client).filter(|customer| customer.life == life);
+        if let Some(customer) = known.filter(|customer| (customer.turn, customer.request) == (turn, request))
+        {
             // Said before: if it is decided, then so is the answer.
-            out.extend(customer.answer.map(|answer| (bid.client, ToClient::Answer(answer))));
+            out.extend(customer.answer.map(|answer| send(bid.link, ToClient::Answer(answer))));
             return Ok(());
         }
-        if customer.is_done {
-            return Err(Stray::AfterDone { client });
-        }
         // A client bids one by one.
-        let has_open_bid = customer.turn > 0 && customer.answer.is_none();
-        if Some(turn) != customer.turn.checked_add(1) || has_open_bid {
-            return Err(Stray::OutOfTurn { client, turn });
+        let last = known.map_or(0, |customer| customer.turn);
+        let has_open_bid = last > 0 && known.is_some_and(|customer| customer.answer.is_none());
+        if Some(turn) != last.checked_add(1) || has_open_bid {
+            return Err(Stray::OutOfTurn { client: client.0, turn });
         }
-        if self.is_granted[place] {
+        if known.is_some() && self.granted.contains_key(&(client, request)) {
             return Err(Stray::GrantedBefore { request });
         }
+        let customer = self.customer(bid.link, out);
         (customer.turn, customer.request, customer.answer) = (turn, request, None);
-        self.open.push(Offer { bid, place });
+        let was_done = std::mem::replace(&mut customer.is_done, false);
+        self.n_done -= usize::from(was_done);
+        self.open.push(bid);
         Ok(())
     }
 
-    fn on_done(&mut self, done: Done, out: &mut Vec<(ClientId, ToClient)>) -> Result<(), Stray> {
-        let client = done.client;
-        let number = self.customers.binary_search_by_key(&client, |customer| customer.client);
-        let number = number.map_err(|_| Stray::UnknownClient { client: client.0 })?;
-        let customer = &mut self.customers[number];
-        self.n_done += usize::from(!customer.is_done);
-        customer.is_done = true;
-        out.push((client, ToClient::Done(done)));
+    fn on_done(&mut self, done: Done, out: &mut Vec<Action>) -> Result<(), Stray> {
+        let Done { link, turn } = done;
+        let known = self.customers.get(&link.client).filter(|customer| customer.life == link.life);
+        if known.map_or(0, |customer| customer.turn) != turn {
+            return Err(Stray::OutOfTurn { client: link.client.0, turn });
+        }
+        let customer = self.customer(link, out);
+        let was_done = std::mem::replace(&mut customer.is_done, true);
+        self.n_done += usize::from(!was_done);
+        out.push(send(link, ToClient::Done(done)));
         Ok(())
+    }
+
+    /// The client as it lives now; what was of a former life is dropped.
+    fn customer(&mut self, link: Link, out: &mut Vec<Action>) -> &mut Customer {
+        let Link { client, life, .. } = link;
+        if self.customers.get(&client).is_some_and(|customer| customer.life < life) {
+            let former = self.customers.remove(&client);
+            self.n_done -= usize::from(former.is_some_and(|customer| customer.is_done));
+            self.drop_all_of(client, out);
+        }
+        let new = || Customer { life, turn: 0, request: 0, answer: None, is_done: false };
+        self.customers.entry(client).or_insert_with(new)
+    }
+
+    fn drop_all_of(&mut self, client: ClientId, out: &mut Vec<Action>) {
+        self.open.retain(|bid| bid.link.client != client);
+        let of_client = self.granted.extract_if(|&(of, _), _| of == client).map(|(_, served)| served);
+        let mut dropped: Vec<Served> = of_client.collect();
+        dropped.sort_unstable_by_key(|served| served.request);
+        self.granted_blocks -= dropped.iter().map(|served| u128::from(served.blocks)).sum::<u128>();
+        out.extend(dropped.into_iter().map(Action::Drop));
     }
 
     /// Grants as many bids as there are slots, and answers all.
-    fn close(&mut self, round: u32, out: &mut Vec<(ClientId, ToClient)>) {
+    fn close(&mut self, round: u32, out: &mut Vec<Action>) {
         if round != self.round {
             (self.round, self.n_granted_in_round) = (round, 0);
         }
-        let mut offers = std::mem::take(&mut self.open);
+        let mut bids = std::mem::take(&mut self.open);
         let n_free = self.node.slots.saturating_sub(self.n_granted_in_round);
-        let n_granted = offers.len().min(n_free as usize);
-        self.put_favoured_first(&mut offers, n_granted);
-        let (granted, rejected) = offers.split_at(n_granted);
-        for &Offer { place, .. } in granted {
-            let Held { request, blocks, .. } = self.held[place];
-            self.is_granted[place] = true;
-            self.granted_blocks += blocks;
-            self.granted.push((round, Part { request, server: self.id, blocks }));
+        let n_granted = bids.len().min(n_free as usize);
+        self.put_favoured_first(&mut bids, n_granted);
+        let (granted, rejected) = bids.split_at(n_granted);
+        for &Bid { link: Link { client, .. }, request, blocks, .. } in granted {
+            let served = Served { client, request, blocks, round };
+            self.granted.insert((client, request), served);
+            self.granted_blocks += u128::from(blocks);
             self.n_granted_in_round += 1;
+            out.push(Action::Serve(served));
         }
         let turned_away = match self.rules.tell {
             Tell::Granted => 0,
-            Tell::Wanted => rejected.iter().map(|offer| self.held[offer.place].blocks).sum(),
+            Tell::Wanted => rejected.iter().map(|bid| u128::from(bid.blocks)).sum(),
         };
-        let workload = self.node.done_in_slots(self.granted_blocks + turned_away).rounded();
-        for (k, Offer { bid, place }) in offers.iter().enumerate() {
+        let told = u64::try_from(self.granted_blocks + turned_away).unwrap_or(u64::MAX);
+        let workload = self.node.done_in_slots(told).rounded();
+        for (k, bid) in bids.iter().enumerate() {
             let granted = (k < n_granted).then_some(round);
-            let Bid { batch, client, request, turn, .. } = *bid;
-            let answer = Answer { batch, server: self.id, client, request, turn, granted, workload };
-            self.customers[self.customer_of[*place] as usize].answer = Some(answer);
-            out.push((client, ToClient::Answer(answer)));
+            let Bid { link, request, turn, .. } = *bid;
+            let answer = Answer { link, request, turn, granted, workload };
+            if let Some(customer) = self.customers.get_mut(&link.client) {
+                customer.answer = Some(answer);
+            }
+            out.push(send(link, ToClient::Answer(answer)));
         }
-        offers.clear();
-        self.open = offers;
+        bids.clear();
+        self.open = bids;
     }
 
-    fn is_for_this(&self, batch: u64, server: ServerId) -> Result<(), Stray> {
-        self.rules.is_of_this(batch)?;
-        if server == self.id { Ok(()) } else { Err(Stray::NotThisServer { server: server.0 }) }
-    }
-
-    fn put_favoured_first(&mut self, offers: &mut [Offer], n_favoured: usize) {
+    fn put_favoured_first(&mut self, bids: &mut [Bid], n_favoured: usize) {
         let id = self.id.0;
         match self.rules.favour {
             Favour::HighestDegree(ties) => {
-                let rank = |Offer { bid, .. }: &Offer| {
-                    (Reverse(bid.degree), ties.rank(id, bid.client.0), bid.client)
+                let rank = |bid: &Bid| {
+                    let client = bid.link.client;
+                    (Reverse(bid.degree), ties.rank(id, client.0), client)
                 };
-                if n_favoured < offers.len() {
-                    offers.select_nth_unstable_by_key(n_favoured, rank);
+                if n_favoured < bids.len() {
+                    bids.select_nth_unstable_by_key(n_favoured, rank);
                 }
-                offers[..n_favoured].sort_unstable_by_key(rank);
+                bids[..n_favoured].sort_unstable_by_key(rank);
             }
             Favour::HighestDegreeThenLot => {
-                self.shuffle(offers, usize::MAX);
-                offers.sort_by_key(|offer| Reverse(offer.bid.degree));
+                self.shuffle(bids, usize::MAX);
+                bids.sort_by_key(|bid| Reverse(bid.degree));
             }
-            Favour::Lot => self.shuffle(offers, n_favoured),
+            Favour::Lot => self.shuffle(bids, n_favoured),
         }
     }
 
     /// Draws the first few, whatever order the bids came in.
-    fn shuffle(&mut self, offers: &mut [Offer], n_drawn: usize) {
-        offers.sort_unstable_by_key(|offer| offer.bid.client);
-        for k in 0..n_drawn.min(offers.len()) {
-            let rest = (offers.len() - k) as u32;
-            offers.swap(k, k + self.draw.below(rest) as usize);
+    fn shuffle(&mut self, bids: &mut [Bid], n_drawn: usize) {
+        bids.sort_unstable_by_key(|bid| bid.link.client);
+        for k in 0..n_drawn.min(bids.len()) {
+            let rest = (bids.len() - k) as u32;
+            bids.swap(k, k + self.draw.below(rest) as usize);
         }
     }
+}
+
+fn send(link: Link, message: ToClient) -> Action {
+    Action::Send { client: link.client, message }
 }

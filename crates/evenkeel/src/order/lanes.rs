@@ -22,7 +22,7 @@ pub(super) fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedu
     let lanes = Lanes::new(batch, cluster, choice, &clock);
     let runs = lanes.shortest(cluster);
     let mut length = clock.time(runs.end);
-    let transfers = lanes.transfers(batch, choice, runs);
+    let transfers = lanes.transfers(batch, choice, &runs);
     if !clock.is_exact() {
         // Long ticks are rounded up, and what is written down ends earlier.
         length = length.min(last_end(cluster, &transfers));
@@ -216,7 +216,7 @@ impl<'a> Lanes<'a> {
     }
 
     /// The transfers of a schedule, by request and start.
-    fn transfers(&self, batch: &Batch, choice: &Choice, runs: Runs) -> Vec<Transfer> {
+    fn transfers(&self, batch: &Batch, choice: &Choice, runs: &Runs) -> Vec<Transfer> {
         // Nearly all requests have one transfer, of which only the start is not known yet.
         let mut starts = vec![NONE; batch.n_requests()];
         let mut others: Vec<Interval> = Vec::new();

@@ -1,8 +1,11 @@
-//! Bidding over a network that loses, doubles, delays and makes up messages: each request is granted exactly once.
+//! Bidding over a network that loses, doubles, delays and makes up messages, between machines that die and come back: each
+//! request is granted and served exactly once.
 
-use evenkeel::bid::client::{self, Client};
+use std::collections::{BTreeMap, BTreeSet};
+
+use evenkeel::bid::client::{self, Client, Won};
 use evenkeel::bid::server::{self, Server};
-use evenkeel::bid::{Answer, Bid, Choose, Done, Rules, Stray, ToClient, ToServer, rounds};
+use evenkeel::bid::{Answer, Bid, Choose, Done, Link, Rules, Stray, ToClient, ToServer, rounds};
 use evenkeel::draw::{Draw, Seeded, Ties};
 use evenkeel::model::{self, Batch, ClientId, Cluster, Fixed, ServerId, Speed};
 use proptest::collection::vec;
@@ -69,7 +72,8 @@ enum Step {
     Begin,
     /// A client begins the round again in which it is.
     BeginAgain,
-    Resend,
+    /// A client has waited for long.
+    Wake,
     /// A server closes its next round.
     Close,
     /// A server closes a further pass of the same round.
@@ -83,55 +87,106 @@ enum Step {
     Replay,
     /// A message arrives that nobody has sent.
     Forge,
+    /// Something that was granted is served.
+    Serve,
+    /// A server forgets everything. Nobody is told.
+    Restart,
+    /// A server cannot be reached, and clients hear so.
+    Cut,
+    /// It can be reached again.
+    Mend,
+    /// A client dies, and servers hear so.
+    Leave,
 }
 
-fn steps() -> impl Strategy<Value = Vec<(Step, Index, Index)>> {
+/// With machines that die, or without.
+fn steps(is_disturbed: bool) -> impl Strategy<Value = Vec<(Step, Index, Index)>> {
     let step = prop_oneof![
-        3 => Just(Step::Begin),
-        1 => Just(Step::BeginAgain),
-        1 => Just(Step::Resend),
-        3 => Just(Step::Close),
-        1 => Just(Step::CloseAgain),
-        8 => Just(Step::Deliver),
-        2 => Just(Step::Duplicate),
-        1 => Just(Step::Drop),
-        2 => Just(Step::Replay),
-        2 => Just(Step::Forge),
+        6 => Just(Step::Begin),
+        2 => Just(Step::BeginAgain),
+        2 => Just(Step::Wake),
+        6 => Just(Step::Close),
+        2 => Just(Step::CloseAgain),
+        16 => Just(Step::Deliver),
+        4 => Just(Step::Duplicate),
+        2 => Just(Step::Drop),
+        4 => Just(Step::Replay),
+        4 => Just(Step::Forge),
+        4 => Just(Step::Serve),
+        2 => Just(Step::Restart),
+        2 => Just(Step::Cut),
+        2 => Just(Step::Mend),
+        1 => Just(Step::Leave),
     ];
-    vec((step, any::<Index>(), any::<Index>()), 0..150)
+    let step = step.prop_map(move |step| match step {
+        Step::Restart | Step::Cut | Step::Mend | Step::Leave if !is_disturbed => Step::Deliver,
+        step => step,
+    });
+    vec((step, any::<Index>(), any::<Index>()), 0..200)
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Message {
-    ToServer(ServerId, ToServer),
-    ToClient(ClientId, ToClient),
+    ToServer(ToServer),
+    ToClient(ToClient),
+}
+
+impl Message {
+    fn link(&self) -> Link {
+        match self {
+            Self::ToServer(message) => message.link(),
+            Self::ToClient(message) => message.link(),
+        }
+    }
 }
 
 /// Clients, servers, and what is on the way between them.
 struct Network {
     batch: Batch,
     cluster: Cluster,
+    rules: Rules,
+    now_ns: u64,
     clients: Vec<Client>,
     servers: Vec<Server>,
+    epochs: Vec<u64>,
+    is_cut: Vec<bool>,
+    is_dead: Vec<bool>,
     client_rounds: Vec<u32>,
     server_rounds: Vec<u32>,
     on_the_way: Vec<Message>,
     /// All that was ever said.
     said: Vec<Message>,
+    /// What each client has to read, and each server has to serve, by what they have said that they do.
+    to_read: BTreeMap<u32, Won>,
+    to_serve: Vec<BTreeMap<(ClientId, u32), u32>>,
+    n_granted_in_round: BTreeMap<(ServerId, u32), u32>,
+    served: BTreeSet<u32>,
+    n_grants: usize,
 }
 
 impl Network {
     fn new(scene: &Scene, rules: Rules) -> Self {
         let (batch, cluster) = scene.build();
+        let (n_clients, n_servers) = (batch.n_clients(), batch.n_servers());
         Self {
             clients: rounds::clients(&batch, &cluster, rules),
-            servers: rounds::servers(&batch, &cluster, rules),
-            client_rounds: vec![0; batch.n_clients()],
-            server_rounds: vec![0; batch.n_servers()],
+            servers: rounds::servers(&cluster, rules),
             batch,
             cluster,
+            rules,
+            now_ns: 0,
+            epochs: vec![1; n_servers],
+            is_cut: vec![false; n_servers],
+            is_dead: vec![false; n_clients],
+            client_rounds: vec![0; n_clients],
+            server_rounds: vec![0; n_servers],
             on_the_way: Vec::new(),
             said: Vec::new(),
+            to_read: BTreeMap::new(),
+            to_serve: vec![BTreeMap::new(); n_servers],
+            n_granted_in_round: BTreeMap::new(),
+            served: BTreeSet::new(),
+            n_grants: 0,
         }
     }
 
@@ -144,13 +199,28 @@ impl Network {
     fn at_client(&mut self, client: usize, event: client::Event) -> Result<(), Stray> {
         let mut out = Vec::new();
         let before = format!("{:?}", self.clients[client]);
-        let result = self.clients[client].on_event(event, &mut out);
+        let result = self.clients[client].on_event(self.now_ns, event, &mut out);
         if result.is_err() {
             assert!(out.is_empty(), "{result:?} said {out:?}");
             assert_eq!(before, format!("{:?}", self.clients[client]), "{result:?} changed something");
         }
-        out.into_iter().for_each(|(to, message)| self.say(Message::ToServer(to, message)));
-        self.check();
+        for action in out {
+            match action {
+                client::Action::Send { server, message } => {
+                    let link = message.link();
+                    assert_eq!((link.client.index(), link.server), (client, server));
+                    self.say(Message::ToServer(message));
+                }
+                client::Action::Read(won) => {
+                    assert_eq!(self.to_read.insert(won.request, won), None, "known twice");
+                    assert!(!self.served.contains(&won.request), "{} is served", won.request);
+                }
+                client::Action::GiveUp(won) => {
+                    assert_eq!(self.to_read.remove(&won.request), Some(won));
+                }
+            }
+        }
+        self.check_client(client);
         result
     }
 
@@ -158,50 +228,63 @@ impl Network {
     fn at_server(&mut self, server: usize, event: server::Event) -> Result<(), Stray> {
         let mut out = Vec::new();
         let before = format!("{:?}", self.servers[server]);
-        let result = self.servers[server].on_event(event, &mut out);
+        let result = self.servers[server].on_event(self.now_ns, event, &mut out);
         if result.is_err() {
             assert!(out.is_empty(), "{result:?} said {out:?}");
             assert_eq!(before, format!("{:?}", self.servers[server]), "{result:?} changed something");
         }
-        out.into_iter().for_each(|(to, message)| self.say(Message::ToClient(to, message)));
-        self.check();
+        let id = ServerId(server as u32);
+        for action in out {
+            match action {
+                server::Action::Send { client, message } => {
+                    assert_eq!((message.link().client, message.link().server), (client, id));
+                    self.say(Message::ToClient(message));
+                }
+                server::Action::Serve(granted) => {
+                    let row = granted.request as usize;
+                    assert_eq!(granted.client, self.batch.client(row));
+                    assert_eq!(granted.blocks, self.batch.blocks(row));
+                    assert!(self.batch.replicas().of(row).contains(&id), "{row} is not held by {id:?}");
+                    let place = (granted.client, granted.request);
+                    let before = self.to_serve[server].insert(place, granted.round);
+                    assert_eq!(before, None, "request {row} is granted twice");
+                    let n = self.n_granted_in_round.entry((id, granted.round)).or_default();
+                    *n += 1;
+                    assert!(*n <= self.cluster.server(id).slots, "beyond its slots");
+                    self.n_grants += 1;
+                }
+                server::Action::Drop(dropped) => {
+                    let before = self.to_serve[server].remove(&(dropped.client, dropped.request));
+                    assert_eq!(before, Some(dropped.round));
+                }
+            }
+        }
+        let known: BTreeMap<_, _> =
+            self.servers[server].granted().map(|g| ((g.client, g.request), g.round)).collect();
+        assert_eq!(known, self.to_serve[server]);
         result
     }
 
-    fn deliver(&mut self, message: Message) -> Result<(), Stray> {
-        match message {
-            Message::ToServer(to, message) => self.at_server(to.index(), server::Event::Received(message)),
-            Message::ToClient(to, message) => self.at_client(to.index(), client::Event::Received(message)),
-        }
+    /// What a client says that it has won is what it said it would read, and what was served.
+    fn check_client(&self, client: usize) {
+        let mut won: Vec<u32> = self.clients[client].won().iter().map(|won| won.request).collect();
+        won.sort_unstable();
+        let own = |row: &&u32| self.batch.client(**row as usize).index() == client;
+        let mut expected: Vec<u32> =
+            self.to_read.keys().filter(own).chain(self.served.iter().filter(own)).copied().collect();
+        expected.sort_unstable();
+        assert_eq!(won, expected);
     }
 
-    /// Nothing is granted twice, nor by who does not hold it, nor beyond a server's slots; clients know only what is so.
-    fn check(&self) {
-        let mut grants: Vec<Option<(ServerId, u32)>> = vec![None; self.batch.n_requests()];
-        for (id, server) in (0..).map(ServerId).zip(&self.servers) {
-            for &(round, part) in server.granted() {
-                let i = part.request as usize;
-                let before = grants[i].replace((part.server, round));
-                assert_eq!(before, None, "request {i} is granted twice");
-                assert!(self.batch.replicas().of(i).contains(&id), "request {i} is not held by {id:?}");
-                assert_eq!((part.server, part.blocks), (id, self.batch.blocks(i)));
-            }
-            assert!(server.granted().is_sorted_by_key(|grant| grant.0));
-            for round in server.granted().chunk_by(|a, b| a.0 == b.0) {
-                assert!(round.len() <= self.cluster.server(id).slots as usize, "beyond its slots");
-            }
+    fn deliver(&mut self, message: Message) -> Result<(), Stray> {
+        let link = message.link();
+        let (client, server) = (link.client.index(), link.server.index());
+        if self.is_cut.get(server) == Some(&true) || self.is_dead.get(client) == Some(&true) {
+            return Ok(());
         }
-        for (id, client) in (0..).map(ClientId).zip(&self.clients) {
-            for won in client.won() {
-                let i = won.request as usize;
-                assert_eq!(self.batch.client(i), id);
-                let grant = grants[i].take();
-                assert_eq!(
-                    grant,
-                    Some((won.server, won.round)),
-                    "request {i} was not granted so, or known twice"
-                );
-            }
+        match message {
+            Message::ToServer(message) => self.at_server(server, server::Event::Received(message)),
+            Message::ToClient(message) => self.at_client(client, client::Event::Received(message)),
         }
     }
 
@@ -217,8 +300,13 @@ impl Network {
         }
     }
 
+    fn living(&self) -> Vec<usize> {
+        (0..self.clients.len()).filter(|&client| !self.is_dead[client]).collect()
+    }
+
     fn is_over(&self) -> bool {
-        self.clients.iter().all(Client::is_over) && self.servers.iter().all(Server::is_over)
+        self.living().iter().all(|&client| self.clients[client].is_over())
+            && self.servers.iter().all(Server::is_over)
     }
 
     fn begin(&mut self, client: usize) {
@@ -233,149 +321,149 @@ impl Network {
         self.at_server(server, server::Event::Close { round }).expect("not a message");
     }
 
-    /// From now on nothing is lost. Every round then grants something.
+    /// A client has waited as long as it wants to.
+    fn wake(&mut self, client: usize) {
+        if let Some(at_ns) = self.clients[client].wake_at() {
+            self.now_ns = self.now_ns.max(at_ns);
+            self.at_client(client, client::Event::Wake).expect("not a message");
+        }
+    }
+
+    fn restart(&mut self, server: usize) {
+        self.epochs[server] += 1;
+        let id = ServerId(server as u32);
+        self.servers[server] =
+            Server::new(id, self.cluster.server(id).clone(), self.epochs[server], self.rules);
+        self.to_serve[server].clear();
+        // Whatever it counts from now on are other rounds.
+        self.server_rounds[server] += 1_000;
+    }
+
+    fn mend(&mut self, server: usize) {
+        self.is_cut[server] = false;
+        for client in self.living() {
+            let (server, epoch) = (ServerId(server as u32), self.epochs[server]);
+            // Of some a client has never heard.
+            _ = self.at_client(client, client::Event::Up { server, epoch });
+        }
+    }
+
+    fn cut(&mut self, server: usize) {
+        self.is_cut[server] = true;
+        for client in self.living() {
+            _ = self.at_client(client, client::Event::Down { server: ServerId(server as u32) });
+        }
+    }
+
+    fn leave(&mut self, client: usize) {
+        self.is_dead[client] = true;
+        let client = ClientId(client as u32);
+        for server in 0..self.servers.len() {
+            self.at_server(server, server::Event::ClientLeft { client }).expect("anybody may leave");
+        }
+        let batch = &self.batch;
+        self.to_read.retain(|row, _| batch.client(*row as usize) != client);
+    }
+
+    /// A client reads what it has won. If its server has restarted, the client hears that now.
+    fn serve(&mut self, won: Won) {
+        let client = self.batch.client(won.request as usize);
+        let server = won.server.index();
+        assert!(!self.is_cut[server], "the client knows that");
+        if self.to_serve[server].get(&(client, won.request)) == Some(&won.round) {
+            let event = server::Event::Served { client, request: won.request };
+            self.to_serve[server].remove(&(client, won.request));
+            self.at_server(server, event).expect("it was granted");
+            self.to_read.remove(&won.request);
+            assert!(self.served.insert(won.request), "served twice");
+            let event = client::Event::Served { request: won.request };
+            self.at_client(client.index(), event).expect("it was granted");
+        } else {
+            let event = client::Event::Up { server: won.server, epoch: self.epochs[server] };
+            self.at_client(client.index(), event).expect("a server that it knows");
+            assert!(!self.to_read.contains_key(&won.request), "{} is forgotten", won.request);
+        }
+    }
+
+    fn serve_all(&mut self) {
+        for won in self.to_read.values().copied().collect::<Vec<_>>() {
+            if self.to_read.get(&won.request) == Some(&won) {
+                self.serve(won);
+            }
+        }
+    }
+
+    /// From now on nothing is lost. Every round then grants something, and all is served in the end.
     fn finish(&mut self) {
+        (0..self.servers.len()).for_each(|server| self.mend(server));
         for round in 0.. {
-            if self.is_over() {
+            if self.is_over() && self.to_read.is_empty() {
                 break;
             }
-            assert!(round < self.batch.n_requests() + 2, "not over after {round} rounds");
-            for client in 0..self.clients.len() {
+            assert!(round < 2 * self.batch.n_requests() + 4, "not over after {round} rounds");
+            for client in self.living() {
                 self.begin(client);
-                self.at_client(client, client::Event::Resend).expect("not a message");
+                self.wake(client);
             }
             self.deliver_all(round % 2 == 0);
             (0..self.servers.len()).for_each(|server| self.close(server));
             self.deliver_all(round % 3 == 0);
+            self.serve_all();
+            self.deliver_all(round % 5 == 0);
         }
-        let n_granted: usize = self.servers.iter().map(|server| server.granted().len()).sum();
-        let n_won: usize = self.clients.iter().map(|client| client.won().len()).sum();
-        assert_eq!((n_granted, n_won), (self.batch.n_requests(), self.batch.n_requests()));
+        let is_alive = |row: &u32| !self.is_dead[self.batch.client(*row as usize).index()];
+        let all = (0..self.batch.n_requests() as u32).filter(is_alive);
+        assert_eq!(all.collect::<Vec<_>>(), self.served.iter().copied().filter(is_alive).collect::<Vec<_>>());
+        for (server, rest) in self.to_serve.iter().enumerate() {
+            assert!(rest.is_empty(), "server {server} still serves {rest:?}");
+        }
     }
 
-    /// The last bid of a client at a server.
-    fn last_turn(&self, client: ClientId, server: ServerId) -> u32 {
-        let turn = |message: &Message| match *message {
-            Message::ToServer(to, ToServer::Bid(bid)) if (to, bid.client) == (server, client) => bid.turn,
-            _ => 0,
-        };
-        self.said.iter().map(turn).max().unwrap_or(0)
-    }
-
-    fn has_requests_at(&self, client: ClientId, server: ServerId) -> bool {
-        let mut requests = 0..self.batch.n_requests();
-        requests.any(|i| self.batch.client(i) == client && self.batch.replicas().of(i).contains(&server))
-    }
-
-    /// Sends what nobody has said, and asserts that it is turned away, or at least that it does nothing.
+    /// Sends what nobody has said, and asserts that it is turned away.
     fn forge(&mut self, a: usize, b: usize) {
         let (n_clients, n_servers) = (self.clients.len(), self.servers.len());
         let (client, server) = (ClientId((a % n_clients) as u32), ServerId((b % n_servers) as u32));
-        let n_requests = self.batch.n_requests() as u32;
-        let request = (a / n_clients) as u32 % n_requests.max(1);
-        let last = self.last_turn(client, server);
-        let turn = [0, 1, last, last.saturating_add(1), u32::MAX - 1, u32::MAX][a / 7 % 6];
-        let bid = Bid { batch: 0, client, server, request, degree: u64::MAX, turn };
-        let to_server = |message| Message::ToServer(server, message);
-        let to_client = |message| Message::ToClient(client, message);
-        let answer = |server, turn| {
-            let granted = [None, Some(0), Some(u32::MAX)][a / 3 % 3];
-            to_client(ToClient::Answer(Answer {
-                batch: 0,
-                server,
-                client,
-                request,
-                turn,
-                granted,
-                workload: u64::MAX.into(),
-            }))
-        };
-        match b / n_servers % 8 {
-            0 => {
-                let request = [n_requests, u32::MAX][a % 2];
-                let stray = self.deliver(to_server(ToServer::Bid(Bid { request, ..bid })));
-                assert_eq!(stray, Err(Stray::NotHeld { request }));
-            }
-            1 if n_requests > 0 => {
-                let i = request as usize;
-                let is_held = self.batch.replicas().of(i).contains(&server);
-                let is_own = self.batch.client(i) == client;
-                if !(is_held && is_own) {
-                    let stray = self.deliver(to_server(ToServer::Bid(bid)));
-                    assert!(
-                        matches!(stray, Err(Stray::NotHeld { .. } | Stray::NotItsRequest { .. })),
-                        "{stray:?}"
-                    );
-                } else if turn <= last {
-                    // Answered before, though perhaps for another request. If the real bid were still on the way, nobody
-                    // could tell.
-                    if self.is_known(server, client, turn) {
-                        _ = self.deliver(to_server(ToServer::Bid(bid)));
-                    }
-                }
-            }
-            2 => {
-                let client = ClientId([n_clients as u32, u32::MAX][a % 2]);
-                let stray = self.deliver(to_server(ToServer::Done(Done { batch: 0, client, server })));
-                assert_eq!(stray, Err(Stray::UnknownClient { client: client.0 }));
-                if n_requests > 0 && self.batch.replicas().of(request as usize).contains(&server) {
-                    let stray = self.deliver(to_server(ToServer::Bid(Bid { client, ..bid })));
-                    assert_eq!(stray, Err(Stray::NotItsRequest { client: client.0, request }));
-                }
-            }
-            3 if !self.has_requests_at(client, server) => {
-                let stray = self.deliver(to_server(ToServer::Done(Done { batch: 0, client, server })));
-                assert_eq!(stray, Err(Stray::UnknownClient { client: client.0 }));
-                let stray = self.deliver(to_client(ToClient::Done(Done { batch: 0, client, server })));
-                assert_eq!(stray, Err(Stray::UnknownServer { server: server.0 }));
-                let stray = self.deliver(answer(server, turn));
-                assert_eq!(stray, Err(Stray::UnknownServer { server: server.0 }));
-            }
-            4 => {
-                let server = ServerId([n_servers as u32, u32::MAX][a % 2]);
-                let stray = Err(Stray::UnknownServer { server: server.0 });
-                assert_eq!(self.deliver(answer(server, turn)), stray);
-                assert_eq!(self.deliver(to_client(ToClient::Done(Done { batch: 0, client, server }))), stray);
-            }
-            5 if turn != last && self.has_requests_at(client, server) => {
-                let stray = self.deliver(answer(server, turn));
-                assert_eq!(stray, Err(Stray::NotAsked { server: server.0, turn }));
-            }
-            6 if !self.clients[client.index()].is_done() && self.has_requests_at(client, server) => {
-                let stray = self.deliver(to_client(ToClient::Done(Done { batch: 0, client, server })));
-                assert_eq!(stray, Err(Stray::NotDone { server: server.0 }));
-            }
-            // A client that is done may say so at any time.
-            7 if self.clients[client.index()].is_done() && self.has_requests_at(client, server) => {
-                assert_eq!(
-                    self.deliver(to_server(ToServer::Done(Done { batch: 0, client, server }))),
-                    Ok(())
-                );
-            }
-            _ => {}
+        if self.is_cut[server.index()] || self.is_dead[client.index()] {
+            return;
         }
-    }
-
-    /// Whether a server has heard of that bid of a client, or of a later one, as far as its answers tell.
-    fn is_known(&self, server: ServerId, client: ClientId, turn: u32) -> bool {
-        self.said.iter().any(|message| {
-            matches!(*message, Message::ToClient(to, ToClient::Answer(answer))
-                if (to, answer.server) == (client, server) && answer.turn >= turn)
-        })
+        let epoch = self.epochs[server.index()];
+        let link = Link { batch: 0, client, server, life: 0, epoch };
+        let request = (a / n_clients) as u32;
+        let forged = [0, u32::MAX - 1, u32::MAX][a / 7 % 3];
+        let bid = |link, turn| ToServer::Bid(Bid { link, request, blocks: 1, degree: u64::MAX, turn });
+        let granted = [None, Some(0), Some(u32::MAX)][a / 3 % 3];
+        let answer =
+            |link, turn| ToClient::Answer(Answer { link, request, turn, granted, workload: u64::MAX.into() });
+        let at_server = server.index();
+        let other = Link { batch: 1, ..link };
+        let later = Link { epoch: epoch + 1, ..link };
+        let nobody = ServerId([n_servers as u32, u32::MAX][a % 2]);
+        let stray = match b / n_servers % 6 {
+            0 => self.at_server(at_server, server::Event::Received(bid(link, forged))),
+            1 => self.at_server(at_server, server::Event::Received(bid(other, 1))),
+            2 => self.at_server(at_server, server::Event::Received(bid(later, 1))),
+            3 => self.at_client(client.index(), client::Event::Received(answer(link, forged))),
+            4 => self.at_client(client.index(), client::Event::Received(answer(other, 1))),
+            _ => {
+                let link = Link { server: nobody, ..link };
+                _ = self.at_client(client.index(), client::Event::Received(answer(link, 1)));
+                self.at_server(at_server, server::Event::Received(bid(link, 1)))
+            }
+        };
+        assert!(stray.is_err(), "{a} {b}");
     }
 
     fn take(&mut self, step: Step, a: Index, b: Index) {
         let (client, server) = (a.index(self.clients.len()), a.index(self.servers.len()));
         let place = (!self.on_the_way.is_empty()).then(|| a.index(self.on_the_way.len()));
         match (step, place) {
+            (Step::Begin | Step::BeginAgain | Step::Wake | Step::Leave, _) if self.is_dead[client] => {}
             (Step::Begin, _) => self.begin(client),
             (Step::BeginAgain, _) => {
                 let round = self.client_rounds[client];
                 self.at_client(client, client::Event::Begin { round }).expect("not a message");
             }
-            (Step::Resend, _) => {
-                self.at_client(client, client::Event::Resend).expect("not a message");
-            }
+            (Step::Wake, _) => self.wake(client),
             (Step::Close, _) => self.close(server),
             (Step::CloseAgain, _) => {
                 let round = self.server_rounds[server];
@@ -391,6 +479,14 @@ impl Network {
                 _ = self.deliver(self.said[a.index(self.said.len())]);
             }
             (Step::Forge, _) => self.forge(a.index(1 << 20), b.index(1 << 20)),
+            (Step::Serve, _) if !self.to_read.is_empty() => {
+                let won = self.to_read.values().nth(a.index(self.to_read.len())).copied();
+                won.into_iter().for_each(|won| self.serve(won));
+            }
+            (Step::Restart, _) => self.restart(server),
+            (Step::Cut, _) => self.cut(server),
+            (Step::Mend, _) => self.mend(server),
+            (Step::Leave, _) => self.leave(client),
             _ => {}
         }
     }
@@ -399,12 +495,13 @@ impl Network {
 proptest! {
     #![proptest_config(config(3_000))]
 
-    /// Whatever happens on the way, each request is granted once, both sides agree on it, and all hear that it is over.
+    /// Whatever happens on the way, each request is granted and served once, both sides agree on it, and all hear that it
+    /// is over.
     #[test]
     fn each_request_is_granted_once_over_a_bad_network(
         scene in batches(6, 5, 20),
         rules in rules(),
-        steps in steps(),
+        steps in steps(false),
     ) {
         let mut network = Network::new(&scene, rules);
         for (step, a, b) in steps {
@@ -412,22 +509,42 @@ proptest! {
         }
         network.finish();
         // What comes too late does nothing.
-        let granted: Vec<usize> = network.servers.iter().map(|server| server.granted().len()).collect();
+        prop_assert_eq!(network.n_grants, network.batch.n_requests());
         let said = network.said.clone();
         for message in said.into_iter().rev() {
             _ = network.deliver(message);
         }
         (0..64).for_each(|k| network.forge(k * 7919, k * 104_729));
         network.deliver_all(true);
-        for (server, n_granted) in granted.into_iter().enumerate() {
-            network.close(server);
-            prop_assert_eq!(network.servers[server].granted().len(), n_granted);
-        }
+        (0..network.servers.len()).for_each(|server| network.close(server));
+        prop_assert_eq!(network.n_grants, network.batch.n_requests());
         for client in 0..network.clients.len() {
             network.begin(client);
         }
         prop_assert!(network.on_the_way.is_empty(), "{:?}", network.on_the_way);
         prop_assert!(network.is_over());
+    }
+
+    /// The same where servers restart or cannot be reached, and clients die: nothing is served twice or forgotten.
+    #[test]
+    fn each_request_is_served_once_whoever_dies(
+        scene in batches(6, 5, 20),
+        rules in rules(),
+        steps in steps(true),
+    ) {
+        let mut network = Network::new(&scene, rules);
+        for (step, a, b) in steps {
+            network.take(step, a, b);
+        }
+        network.finish();
+        // What comes too late does nothing.
+        let n_grants = network.n_grants;
+        for message in network.said.clone().into_iter().rev() {
+            _ = network.deliver(message);
+        }
+        network.deliver_all(true);
+        (0..network.servers.len()).for_each(|server| network.close(server));
+        prop_assert_eq!(network.n_grants, n_grants);
     }
 
     /// Who hears what first within a round does not matter.
@@ -468,50 +585,53 @@ fn shuffle<T>(items: &mut [T], draw: &mut Seeded) {
 fn shuffled(batch: &Batch, cluster: &Cluster, rules: Rules, seed: u64) -> Outcome {
     let mut draw = Seeded::new(seed);
     let mut clients = rounds::clients(batch, cluster, rules);
-    let mut servers = rounds::servers(batch, cluster, rules);
-    let mut n_messages = 0;
+    let mut servers = rounds::servers(cluster, rules);
+    let (mut grants, mut n_messages) = (Vec::new(), 0);
     for round in 0.. {
         if clients.iter().all(Client::is_done) {
             break;
         }
         assert!(round <= batch.n_requests() as u32, "a round without a grant");
         for _pass in 0..rules.passes {
-            let (mut bids, mut answers, mut rest) = (Vec::new(), Vec::new(), Vec::new());
+            let (mut by_clients, mut by_servers) = (Vec::new(), Vec::new());
             let mut order: Vec<usize> = (0..clients.len()).collect();
             shuffle(&mut order, &mut draw);
             for client in order {
-                clients[client].on_event(client::Event::Begin { round }, &mut bids).expect("not a message");
+                let event = client::Event::Begin { round };
+                clients[client].on_event(0, event, &mut by_clients).expect("not a message");
             }
             // Even to look for something to bid for in vain takes lots.
-            if bids.is_empty() {
+            if by_clients.is_empty() {
                 break;
             }
-            shuffle(&mut bids, &mut draw);
-            n_messages += bids.len() as u64;
-            for (to, bid) in bids {
-                servers[to.index()].on_event(server::Event::Received(bid), &mut answers).expect("a good bid");
+            shuffle(&mut by_clients, &mut draw);
+            for action in by_clients.drain(..) {
+                let client::Action::Send { server, message } = action else { panic!("nothing is won") };
+                n_messages += 1;
+                let event = server::Event::Received(message);
+                servers[server.index()].on_event(0, event, &mut by_servers).expect("a good bid");
             }
-            assert!(answers.is_empty(), "a server answers when the round closes");
+            assert!(by_servers.is_empty(), "a server answers when the round closes");
             let mut order: Vec<usize> = (0..servers.len()).collect();
             shuffle(&mut order, &mut draw);
             for server in order {
-                servers[server]
-                    .on_event(server::Event::Close { round }, &mut answers)
-                    .expect("not a message");
+                let first = by_servers.len();
+                let event = server::Event::Close { round };
+                servers[server].on_event(0, event, &mut by_servers).expect("not a message");
+                let by = |action: &server::Action| action.grant(ServerId(server as u32));
+                grants.extend(by_servers[first..].iter().filter_map(by));
             }
-            shuffle(&mut answers, &mut draw);
-            n_messages += answers.len() as u64;
-            for (to, answer) in answers {
-                clients[to.index()]
-                    .on_event(client::Event::Received(answer), &mut rest)
-                    .expect("it was asked");
+            shuffle(&mut by_servers, &mut draw);
+            for action in by_servers {
+                if let server::Action::Send { client, message } = action {
+                    n_messages += 1;
+                    let event = client::Event::Received(message);
+                    clients[client.index()].on_event(0, event, &mut by_clients).expect("it was asked");
+                }
             }
         }
     }
-    let grants = servers.iter().flat_map(Server::granted);
-    let mut grants: Vec<_> = grants.map(|(round, part)| (*round, part.request, part.server)).collect();
-    grants.sort_unstable();
-    (grants, n_messages)
+    outcome(&rounds::Bidding { grants, n_messages })
 }
 
 /// What a client draws next does not depend on the order in which the answers to several bids arrive.
@@ -544,14 +664,21 @@ fn two_clients() -> Network {
     Network::new(&scene, Rules::hdlwf(Ties::LowestId, 0))
 }
 
+/// A client and a server in their first lives.
+fn link(client: u32, server: u32) -> Link {
+    Link { batch: 0, client: ClientId(client), server: ServerId(server), life: 0, epoch: 1 }
+}
+
+fn bid(link: Link, request: u32, turn: u32) -> Message {
+    Message::ToServer(ToServer::Bid(Bid { link, request, blocks: 1, degree: 1, turn }))
+}
+
 /// A client's bids at a server are consecutive, so one with a number far ahead was never sent.
 #[test]
 fn a_bid_from_the_future_is_astray() {
     for (server, turn) in [(0, 2), (1, 2), (0, u32::MAX), (1, u32::MAX)] {
         let mut network = two_clients();
-        let bid =
-            Bid { batch: 0, client: ClientId(0), server: ServerId(server), request: 0, degree: 1, turn };
-        let stray = network.deliver(Message::ToServer(ServerId(server), ToServer::Bid(bid)));
+        let stray = network.deliver(bid(link(0, server), 0, turn));
         network.close(server as usize);
         network.finish();
         assert_eq!(stray, Err(Stray::OutOfTurn { client: 0, turn }));
@@ -567,12 +694,13 @@ fn an_answer_to_another_client_is_astray() {
     network.deliver_all(false);
     network.close(0);
     let granted = |message: &Message| {
-        matches!(message, Message::ToClient(_, ToClient::Answer(Answer { granted: Some(_), .. })))
+        matches!(message, Message::ToClient(ToClient::Answer(Answer { granted: Some(_), .. })))
     };
     let place = network.on_the_way.iter().position(granted).expect("one is granted");
-    let Message::ToClient(to, answer) = network.on_the_way[place] else { panic!("an answer") };
-    let stray = network.deliver(Message::ToClient(ClientId(1 - to.0), answer));
-    assert!(stray.is_err(), "{stray:?}");
+    let Message::ToClient(answer) = network.on_the_way[place] else { panic!("an answer") };
+    let other = 1 - answer.link().client.0;
+    let stray = network.at_client(other as usize, client::Event::Received(answer));
+    assert_eq!(stray, Err(Stray::NotThisClient { client: 1 - other }));
     network.finish();
 }
 
@@ -593,17 +721,16 @@ fn the_end_of_another_client_is_astray() {
     assert!(network.clients[0].is_done() && network.clients[1].is_done());
     // Both say so, and all of that is lost.
     network.on_the_way.clear();
-    for server in [0, 1].map(ServerId) {
-        let done = ToClient::Done(Done { batch: 0, client: ClientId(0), server });
-        let stray = network.deliver(Message::ToClient(ClientId(1), done));
-        assert!(stray.is_err(), "{stray:?}");
+    for server in [0, 1] {
+        let done = ToClient::Done(Done { link: link(0, server), turn: 1 });
+        let stray = network.at_client(1, client::Event::Received(done));
+        assert_eq!(stray, Err(Stray::NotThisClient { client: 0 }));
     }
     network.finish();
 }
 
-/// While a bid is open its client has made no other; and what was granted is not granted again.
-#[test]
-fn a_bid_that_its_client_cannot_have_made_is_astray() {
+/// One client, one server, and two requests.
+fn one_server() -> Network {
     let request = |client| Request { client, blocks: 1, replicas: vec![0] };
     let scene = Scene {
         case: Case { n_clients: 1, n_servers: 1, requests: vec![request(0), request(0)] },
@@ -611,11 +738,14 @@ fn a_bid_that_its_client_cannot_have_made_is_astray() {
         clients: vec![model::Client::default()],
         limit: None,
     };
-    let mut network = Network::new(&scene, Rules::hdlwf(Ties::LowestId, 0));
-    let bid = |request, turn| {
-        let bid = Bid { batch: 0, client: ClientId(0), server: ServerId(0), request, degree: 2, turn };
-        Message::ToServer(ServerId(0), ToServer::Bid(bid))
-    };
+    Network::new(&scene, Rules::hdlwf(Ties::LowestId, 0))
+}
+
+/// While a bid is open its client has made no other; and what was granted is not granted again.
+#[test]
+fn a_bid_that_its_client_cannot_have_made_is_astray() {
+    let mut network = one_server();
+    let bid = |request, turn| bid(link(0, 0), request, turn);
     network.begin(0);
     network.deliver_all(false);
     assert_eq!(network.deliver(bid(1, 2)), Err(Stray::OutOfTurn { client: 0, turn: 2 }));
@@ -625,41 +755,74 @@ fn a_bid_that_its_client_cannot_have_made_is_astray() {
     assert_eq!(network.deliver(bid(0, 1)), Ok(()));
     assert_eq!(network.deliver(bid(1, 1)), Err(Stray::OutOfTurn { client: 0, turn: 1 }));
     network.finish();
-    assert_eq!(network.deliver(bid(1, 3)), Err(Stray::AfterDone { client: 0 }));
+}
+
+/// A server that has restarted grants nothing that was asked of it before, but says what has happened; then it is asked
+/// again.
+#[test]
+fn a_restarted_server_grants_nothing_of_before() {
+    let mut network = one_server();
+    network.begin(0);
+    network.deliver_all(false);
+    network.close(0);
+    network.deliver_all(false);
+    assert_eq!(network.to_read.len(), 1);
+    network.restart(0);
+    network.begin(0);
+    network.deliver_all(false);
+    // The second bid was for the server as it was; with it the first grant is given up, too.
+    assert!(network.to_read.is_empty() && network.to_serve[0].is_empty());
+    assert_eq!(network.clients[0].won(), []);
+    network.finish();
+    assert_eq!(network.n_grants, 3);
+}
+
+/// A server that could not be reached drops what its clients have asked of others since, when it hears of them again.
+#[test]
+fn a_server_that_was_out_of_reach_drops_what_others_serve() {
+    let mut network = two_clients();
+    network.begin(0);
+    network.deliver_all(false);
+    let of = |network: &Network| network.to_serve.iter().map(BTreeMap::len).collect::<Vec<_>>();
+    (0..2).for_each(|server| network.close(server));
+    network.deliver_all(false);
+    let first = network.to_read[&0].server.index();
+    network.cut(first);
+    assert!(network.to_read.is_empty(), "nothing can be read there");
+    network.begin(0);
+    network.deliver_all(false);
+    network.close(1 - first);
+    network.deliver_all(false);
+    assert_eq!((of(&network), network.to_read[&0].server.index()), (vec![1, 1], 1 - first));
+    network.mend(first);
+    network.wake(0);
+    network.deliver_all(false);
+    assert_eq!(network.to_serve[first].len(), 0, "its client is done, but not with this server");
+    network.finish();
 }
 
 /// Numbers at the ends of their range are answered like others.
 #[test]
 fn the_largest_numbers_do_not_overflow() {
     let mut network = two_clients();
-    let bid = |client, request| Bid {
-        batch: 0,
-        client: ClientId(client),
-        server: ServerId(0),
-        request,
-        degree: u64::MAX,
-        turn: u32::MAX,
-    };
     let mut out = Vec::new();
-    for (client, request) in [(0, 0), (1, 1)] {
-        let event = server::Event::Received(ToServer::Bid(bid(client, request)));
-        _ = network.servers[0].on_event(event, &mut out);
+    for client in 0..2 {
+        for request in [u32::MAX, u32::MAX - 1] {
+            let link = Link { life: u32::MAX, ..link(client, 0) };
+            let turn = if request == u32::MAX { 1 } else { u32::MAX };
+            let bid = Bid { link, request, blocks: u64::MAX, degree: u64::MAX, turn };
+            _ = network.servers[0].on_event(0, server::Event::Received(ToServer::Bid(bid)), &mut out);
+        }
     }
     for round in [u32::MAX, 0, u32::MAX] {
-        network.servers[0].on_event(server::Event::Close { round }, &mut out).expect("not a message");
-        network.clients[0].on_event(client::Event::Begin { round }, &mut Vec::new()).expect("not a message");
+        network.servers[0].on_event(0, server::Event::Close { round }, &mut out).expect("not a message");
+        network.clients[0].on_event(0, client::Event::Begin { round }, &mut Vec::new()).expect("no message");
     }
-    let answer = Answer {
-        batch: 0,
-        server: ServerId(0),
-        client: ClientId(0),
-        request: u32::MAX,
-        turn: u32::MAX,
-        granted: Some(u32::MAX),
-        workload: Fixed::ZERO,
-    };
-    let stray =
-        network.clients[0].on_event(client::Event::Received(ToClient::Answer(answer)), &mut Vec::new());
+    assert!(matches!(out[0], server::Action::Serve(_)));
+    let answer =
+        Answer { link: link(0, 0), request: 9, turn: u32::MAX, granted: Some(9), workload: Fixed::ZERO };
+    let event = client::Event::Received(ToClient::Answer(answer));
+    let stray = network.clients[0].on_event(u64::MAX, event, &mut Vec::new());
     assert_eq!(stray, Err(Stray::NotAsked { server: 0, turn: u32::MAX }));
 }
 
@@ -667,17 +830,15 @@ fn the_largest_numbers_do_not_overflow() {
 #[test]
 fn messages_of_another_batch_are_astray() {
     let mut network = two_clients();
-    let (client, server) = (ClientId(0), ServerId(0));
     let stray = Err(Stray::OtherBatch { batch: 1 });
-    let bid = Bid { batch: 1, client, server, request: 0, degree: 1, turn: 1 };
-    assert_eq!(network.deliver(Message::ToServer(server, ToServer::Bid(bid))), stray);
-    let done = Done { batch: 1, client, server };
-    assert_eq!(network.deliver(Message::ToServer(server, ToServer::Done(done))), stray);
+    let link = Link { batch: 1, ..link(0, 0) };
+    assert_eq!(network.deliver(bid(link, 0, 1)), stray);
+    let done = Done { link, turn: 0 };
+    assert_eq!(network.deliver(Message::ToServer(ToServer::Done(done))), stray);
     network.begin(0);
-    let answer =
-        Answer { batch: 1, server, client, request: 0, turn: 1, granted: Some(0), workload: Fixed::ZERO };
-    assert_eq!(network.deliver(Message::ToClient(client, ToClient::Answer(answer))), stray);
-    assert_eq!(network.deliver(Message::ToClient(client, ToClient::Done(done))), stray);
+    let answer = Answer { link, request: 0, turn: 1, granted: Some(0), workload: Fixed::ZERO };
+    assert_eq!(network.deliver(Message::ToClient(ToClient::Answer(answer))), stray);
+    assert_eq!(network.deliver(Message::ToClient(ToClient::Done(done))), stray);
     network.finish();
 }
 
@@ -693,29 +854,28 @@ fn messages_to_another_server_are_astray() {
     };
     let mut network = Network::new(&scene, Rules::hdlwf(Ties::LowestId, 0));
     network.begin(0);
-    let Some(&Message::ToServer(to, message)) = network.on_the_way.first() else { panic!("a bid") };
-    let other = ServerId(1 - to.0);
-    let stray = network.deliver(Message::ToServer(other, message));
+    let Some(&Message::ToServer(message)) = network.on_the_way.first() else { panic!("a bid") };
+    let to = message.link().server;
+    let stray = network.at_server(1 - to.index(), server::Event::Received(message));
     assert_eq!(stray, Err(Stray::NotThisServer { server: to.0 }));
     network.finish();
 }
 
 /// Whom a server grants and what it tells of its workload, of clients 0, 1 and 2 with so many pending blocks.
 fn closed(rules: Rules, degrees: [u64; 3]) -> (u32, Vec<u64>) {
-    let held = |i: u32| server::Held { request: i, client: ClientId(i), blocks: 10 };
-    let mut server =
-        server::Server::new(ServerId(0), model::Server::default(), (0..3).map(held).collect(), rules);
+    let mut server = Server::new(ServerId(0), model::Server::default(), 1, rules);
     let mut out = Vec::new();
     for (i, degree) in (0..).zip(degrees) {
-        let bid = Bid { batch: 0, client: ClientId(i), server: ServerId(0), request: i, degree, turn: 1 };
-        server.on_event(server::Event::Received(ToServer::Bid(bid)), &mut out).expect("a bid");
+        let bid = Bid { link: link(i, 0), request: i, blocks: 10, degree, turn: 1 };
+        server.on_event(0, server::Event::Received(ToServer::Bid(bid)), &mut out).expect("a bid");
     }
-    server.on_event(server::Event::Close { round: 0 }, &mut out).expect("not a message");
-    let told = |message: &(ClientId, ToClient)| match message.1 {
-        ToClient::Answer(answer) => answer.workload.floor(),
-        ToClient::Done(_) => panic!("nobody is done"),
+    server.on_event(0, server::Event::Close { round: 0 }, &mut out).expect("not a message");
+    let told = |action: &server::Action| match action {
+        server::Action::Send { message: ToClient::Answer(answer), .. } => Some(answer.workload.floor()),
+        _ => None,
     };
-    (server.granted()[0].1.request, out.iter().map(told).collect())
+    let granted = out.iter().find_map(|action| action.grant(ServerId(0))).expect("one is granted");
+    (granted.part.request, out.iter().filter_map(told).collect())
 }
 
 /// HDLWF and HDF grant the client with most to do; of equals HDF draws one, so each wins sometimes. Lots are for everybody.
