@@ -45,7 +45,7 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     }
     evenkeel::explain::explain(&batch, &cluster, Goal::Length);
     let ask = Ask::default();
-    for policy in &POLICIES {
+    for policy in POLICIES {
         let (choice, ordered) = match policy.kind {
             Kind::Select(select) => {
                 let (choice, _) = select(&batch, &cluster, &ask);

@@ -172,12 +172,30 @@ fn listed(is_listed: fn(&Policy) -> bool) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
+/// The policies that people need; the others are of the papers that they were compared in.
+const USUAL: [&str; 12] = [
+    "optimal",
+    "first",
+    "nearest",
+    "random",
+    "lddf",
+    "equi",
+    "aequi",
+    "opass-tenant",
+    "least-loaded",
+    "p2c",
+    "hedged",
+    "hdlwf",
+];
+
 fn policy_help() -> String {
+    let others = policy::POLICIES.iter().filter(|policy| policy.plans() && !USUAL.contains(&policy.name));
+    let others: Vec<&str> = others.map(|policy| policy.name).collect();
     format!(
-        "How replicas are chosen [default of plan: optimal]\n{}\n\nThese choose and order at once:\n{}\n\nThe name of an order \
-         means the optimal choice in that order.\n",
-        listed(|policy| matches!(policy.kind, Kind::Select(_))),
-        listed(|policy| matches!(policy.kind, Kind::Plan(_)))
+        "How replicas are chosen [default of plan: optimal]\n{}\n\nOthers, which docs/policies.md explains: {}. The name of an \
+         order means the optimal choice in that order; `compare` plans by all of them\n",
+        listed(|policy| USUAL.contains(&policy.name)),
+        others.join(", ")
     )
 }
 

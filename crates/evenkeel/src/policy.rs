@@ -108,8 +108,11 @@ pub struct Policy {
     pub source: &'static str,
     /// What it does, in a line.
     pub summary: &'static str,
-    /// Whether its choice is cheap and often near the best: an optimal choice that is not proved is compared with it.
+    /// Whether its choice is cheap and often near the best: `optimal` tries it where it has no proof, as it tries every
+    /// policy on small batches. If in doubt `false`; if `true`, the summary of [`OPTIMAL`] names it.
     pub comes_close: bool,
+    /// Whether it looks for the nearest copy, so that it has to be known where servers and clients are.
+    pub by_distance: bool,
     /// What else whoever carries it out needs to know.
     pub live: Live,
     /// The policy itself.
@@ -119,7 +122,7 @@ pub struct Policy {
 /// What whoever carries a policy out needs to know beside the question it answers.
 #[derive(Clone, Copy, Debug)]
 pub enum Live {
-    /// Nothing. It is asked again for all that is unserved when more arrives.
+    /// Nothing, which is right for most. It is asked again for all that is unserved when more arrives.
     AsPlanned,
     /// It does not look at what servers have to do, so it does not matter when it chooses.
     Blind,
@@ -162,6 +165,7 @@ pub const OPTIMAL: Policy = Policy {
     source: "AP of Wu and Liu, paper 000 §1",
     summary: "the best choice, with its proof; where speeds or backlogs leave a gap, at least as good as least-loaded and opass-tenant, and up to 2,048 requests as any other; splits requests where that helps",
     comes_close: false,
+    by_distance: false,
     live: Live::Mended,
     kind: Kind::Select(|batch, cluster, ask| {
         let (choice, bound) = select::optimal::select(batch, cluster, ask.goal);
@@ -177,6 +181,7 @@ pub const SHORTEST: Policy = Policy {
     source: "paper 000 §2.1",
     summary: "the shortest order (with backlogs or different speeds: nearly), by edge colouring or open shop",
     comes_close: false,
+    by_distance: false,
     live: Live::AsPlanned,
     kind: Kind::Order(order_shortest),
 };
@@ -186,7 +191,7 @@ pub(crate) fn order_shortest(batch: &Batch, cluster: &Cluster, choice: &Choice, 
 }
 
 /// All policies, by question.
-pub static POLICIES: [Policy; 45] = [
+pub static POLICIES: &[Policy] = &[
     OPTIMAL,
     Policy {
         name: "first",
@@ -195,6 +200,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "common practice",
         summary: "the first copy listed",
         comes_close: false,
+        by_distance: false,
         live: Live::Blind,
         kind: Kind::Select(|batch, _, _| (select::first::select(batch), None)),
     },
@@ -205,6 +211,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "common practice, paper 003's HDFS",
         summary: "the copy on the client's host, else in its rack (hosts are in the files of servers and clients), else by hash",
         comes_close: false,
+        by_distance: true,
         live: Live::Blind,
         kind: Kind::Select(|batch, cluster, ask| (select::nearest::select(batch, cluster, ask.ties), None)),
     },
@@ -215,6 +222,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "RIORS of paper 001 §3.5",
         summary: "a copy drawn uniformly for each request",
         comes_close: false,
+        by_distance: false,
         live: Live::Blind,
         kind: Kind::Select(|batch, _, ask| (select::random::select(batch, &mut ask.draw()), None)),
     },
@@ -225,6 +233,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Chen and Majumdar, paper 001 §3.3",
         summary: "servers take requests in turn, those that could serve the fewest first",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Select(|batch, _, _| (select::lddf::lddf(batch), None)),
     },
@@ -235,6 +244,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Chen and Majumdar, paper 001 §3.4",
         summary: "servers take requests in turn, those that could serve the most first",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Select(|batch, _, _| (select::lddf::hddf(batch), None)),
     },
@@ -245,6 +255,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 001 §3.1",
         summary: "an equal share for every server, its oldest requests",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Select(|batch, _, _| (equi::select(batch, equi::Pick::Oldest, equi::Rounding::Up), None)),
     },
@@ -255,6 +266,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 001 §3.1, our choice of requests",
         summary: "an equal share for every server, the requests that the fewest others could take",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Select(|batch, _, _| {
             (equi::select(batch, equi::Pick::FewestReplicas, equi::Rounding::Up), None)
@@ -267,6 +279,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 001 §3.2",
         summary: "every server is filled up to the average, what it has to do already included",
         comes_close: false,
+        by_distance: false,
         live: Live::TakesBackOverload,
         kind: Kind::Select(|batch, cluster, _| (select::aequi::fill(batch, cluster), None)),
     },
@@ -277,6 +290,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 003 §4.5",
         summary: "nearest while servers are about equally busy (--imbalance), else levelled by counts and a flow",
         comes_close: true,
+        by_distance: true,
         live: Live::AsPlanned,
         kind: Kind::Select(|batch, cluster, ask| {
             (opass_tenant::select(batch, cluster, ask.ties, ask.imbalance), None)
@@ -289,6 +303,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "common practice",
         summary: "the copy that would be done first, as requests arrive; simulate decides when a server is free if all are there at once",
         comes_close: true,
+        by_distance: false,
         live: Live::Picks(Pick::LeastLoaded),
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::LeastLoaded, ask.seed), None)
@@ -301,6 +316,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Mitzenmacher 2001, tower",
         summary: "the lighter of two copies drawn by lot; decides when least-loaded does",
         comes_close: false,
+        by_distance: false,
         live: Live::Picks(Pick::TwoChoices),
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::TwoChoices, ask.seed), None)
@@ -313,6 +329,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Finagle, tower",
         summary: "the copy that would be done first at its slowest pace of late; decides when least-loaded does",
         comes_close: false,
+        by_distance: false,
         live: Live::Picks(Pick::PeakEwma),
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::PeakEwma, ask.seed), None)
@@ -325,6 +342,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Dean and Barroso 2013",
         summary: "p2c, with a second copy of what is late when it is carried out; decides when least-loaded does",
         comes_close: false,
+        by_distance: false,
         live: Live::Hedges,
         kind: Kind::Select(|batch, cluster, ask| {
             (online::drain(batch, cluster, Pick::TwoChoices, ask.seed), None)
@@ -337,6 +355,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 000 §3",
         summary: "clients bid at the lightest server they know, servers grant the client with most to do",
         comes_close: false,
+        by_distance: false,
         live: Live::Bids(hdlwf),
         kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, hdlwf(ask))),
     },
@@ -347,6 +366,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 000 §6, future work",
         summary: "hdlwf, where who is rejected bids again in the same round, --passes times",
         comes_close: false,
+        by_distance: false,
         live: Live::Bids(hdlwf_rebid),
         kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, hdlwf_rebid(ask))),
     },
@@ -357,6 +377,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 000 §6, future work",
         summary: "hdlwf, where clients bid at several servers at once, --bids of them",
         comes_close: false,
+        by_distance: false,
         live: Live::Bids(hdlwf_multi),
         kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, hdlwf_multi(ask))),
     },
@@ -367,6 +388,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Random of paper 000 §4",
         summary: "clients bid for requests and servers grant bids drawn by lot",
         comes_close: false,
+        by_distance: false,
         live: Live::Bids(random_bid),
         kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, random_bid(ask))),
     },
@@ -377,6 +399,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Durand et al., paper 000 §5.2",
         summary: "clients bid by lot, servers grant the client with most to do",
         comes_close: false,
+        by_distance: false,
         live: Live::Bids(hdf_dist),
         kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, hdf_dist(ask))),
     },
@@ -387,6 +410,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Durand et al., paper 000 §5.2",
         summary: "hdf-dist, where who is rejected bids again in the same round, --passes times",
         comes_close: false,
+        by_distance: false,
         live: Live::Bids(mpasses),
         kind: Kind::Plan(|batch, cluster, ask| bidding(batch, cluster, mpasses(ask))),
     },
@@ -397,6 +421,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Chen and Majumdar, paper 000 §5.1",
         summary: "slot by slot, servers take a request of a free client, those that could serve the fewest first",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Plan(|batch, cluster, _| {
             by_grants(batch, cluster, &order::lddf_slots::lddf(batch, cluster), None)
@@ -409,6 +434,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Chen and Majumdar, paper 000 §5.1",
         summary: "slot by slot, servers take a request of a free client, those that could serve the most first",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Plan(|batch, cluster, _| {
             by_grants(batch, cluster, &order::lddf_slots::hddf(batch, cluster), None)
@@ -422,6 +448,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Jain et al., paper 000 §5.1",
         summary: "slot by slot, transfers of the busiest client or server first",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Order(|batch, cluster, choice, _| {
             Ordered::by_rounds(batch, cluster, &order::hdf::hdf(batch, cluster, choice), None)
@@ -434,6 +461,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Jain et al., paper 000 §5.1",
         summary: "slot by slot, transfers of the busiest client and server together first",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Order(|batch, cluster, choice, _| {
             Ordered::by_rounds(batch, cluster, &order::hdf::hcdf(batch, cluster, choice), None)
@@ -446,6 +474,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "Panconesi and Srinivasan, paper 000 §5.2",
         summary: "clients draw slots for their transfers, servers keep one for each slot, the rest draws again",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Order(|batch, cluster, choice, ask| {
             let grants = order::ps::order(batch, cluster, choice, &mut ask.draw());
@@ -459,6 +488,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 002 §VI.A",
         summary: "as requests arrive",
         comes_close: false,
+        by_distance: false,
         live: Live::InTurn,
         kind: Kind::Queue(Discipline {
             has_threshold: false,
@@ -473,6 +503,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "server-io of Song et al., paper 002 §IV",
         summary: "one application after the other, the same on every server",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Queue(Discipline {
             has_threshold: false,
@@ -487,6 +518,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 002 §III.C, as its text has it",
         summary: "slowest shuffle first, neighbours exchanged where one can wait; may be worse than sio",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Queue(Discipline {
             has_threshold: true,
@@ -501,6 +533,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 002 §III.C, as its Algorithm 1 has it",
         summary: "the same with the exchanges as printed; for comparison",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Queue(Discipline {
             has_threshold: true,
@@ -515,6 +548,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "after paper 002 §III.C",
         summary: "the same, exchanging only with one that can wait less",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Queue(Discipline {
             has_threshold: true,
@@ -529,6 +563,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "after paper 002",
         summary: "earliest due date; no application is ever later than under sio",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Queue(Discipline {
             has_threshold: false,
@@ -543,6 +578,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "after paper 002",
         summary: "earliest due date, each server from its own requests; without a barrier no application ends later than under sio with one",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Queue(Discipline {
             has_threshold: false,
@@ -557,6 +593,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "round robin, paper 004 §3.4",
         summary: "every object on its default server: its number modulo the servers",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Place(|_, _| Box::new(Rr)),
     },
@@ -567,6 +604,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 004 §3.4.1",
         summary: "the longest write to the least loaded server, the next to the next, in turn",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Place(|_, n_servers| Box::new(Mlml::new(n_servers))),
     },
@@ -577,6 +615,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 004 §3.4.2",
         summary: "the lighter of two servers drawn from the less loaded half",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Place(|_, n_servers| Box::new(Trh::new(n_servers))),
     },
@@ -587,6 +626,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 004 §3.4.3",
         summary: "the same, from the less loaded the longer the write is, in 2^--levels sections",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Place(|options, n_servers| Box::new(Nltr::new(options.levels, n_servers))),
     },
@@ -597,6 +637,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 004 §2.2",
         summary: "the default server and one drawn are asked for their loads, the lighter is taken",
         comes_close: false,
+        by_distance: false,
         live: Live::Asks,
         kind: Kind::Place(|options, n_servers| Box::new(TwoChoice::new(options.probing, n_servers))),
     },
@@ -607,6 +648,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 003 §4.6",
         summary: "of three servers drawn the one with few connections that was not used for long",
         comes_close: false,
+        by_distance: false,
         live: Live::Listens,
         kind: Kind::Place(|_, _| Box::<HmLru>::default()),
     },
@@ -617,6 +659,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "HDFS, paper 003 §4.6",
         summary: "different servers drawn for each write",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Place(|_, _| Box::<HdfsRandom>::default()),
     },
@@ -627,6 +670,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "ParaView, paper 003 §2",
         summary: "tasks in blocks, process by process, wherever their data are",
         comes_close: false,
+        by_distance: false,
         live: Live::Blind,
         kind: Kind::Assign(|work| Ok(assign::rank::assign(work))),
     },
@@ -637,6 +681,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 003 §4.2",
         summary: "tasks of one input: as much as possible on the process's own host, by maximum flow",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Assign(assign::opass_single::assign),
     },
@@ -647,6 +692,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 003 §4.3",
         summary: "processes propose to the tasks of which they hold most; good, not always the best",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Assign(|work| Ok(assign::opass_multi::assign(work))),
     },
@@ -657,6 +703,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "after paper 003 §4.3",
         summary: "the most local bytes that any assignment with even counts has; slow with many tasks",
         comes_close: false,
+        by_distance: false,
         live: Live::AsPlanned,
         kind: Kind::Assign(|work| Ok(assign::opass_exact::assign(work))),
     },
@@ -667,6 +714,7 @@ pub static POLICIES: [Policy; 45] = [
         source: "paper 003 §4.4",
         summary: "who is idle takes its next task, or one from the longest list; as if all were equally fast",
         comes_close: false,
+        by_distance: false,
         live: Live::Steals,
         kind: Kind::Assign(|work| Ok(assign::opass_dynamic::assign(work))),
     },

@@ -1,11 +1,12 @@
 //! `evenkeel compare`: all policies on one batch, side by side.
 
 use std::fmt::Write as _;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail, ensure};
 use evenkeel::check::{self, Subject};
-use evenkeel::model::Ratio;
+use evenkeel::model::{Ratio, Transfer};
 use evenkeel::plan::{Made, Options, OrderBy, Planner};
 use evenkeel::policy::{self, Policy};
 use evenkeel::select::{Goal, optimal};
@@ -64,10 +65,15 @@ struct Row {
     rounds: Option<u32>,
     messages: Option<u64>,
     compacted_length: Option<Figure>,
+    /// An earlier row with the same plan, transfer by transfer: no second result.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    same_plan_as: Option<&'static str>,
     seconds: f64,
     /// When each server is done.
     #[serde(skip)]
     done: Vec<f64>,
+    #[serde(skip)]
+    fingerprint: u64,
 }
 
 pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
@@ -93,6 +99,11 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
     }
     bar.finish_and_clear();
     policies.sort_by_key(|row| row.length);
+    for i in 1..policies.len() {
+        let (before, rest) = policies.split_at_mut(i);
+        let same = before.iter().find(|row| row.fingerprint == rest[0].fingerprint);
+        rest[0].same_plan_as = same.map(|row| row.name);
+    }
     let units = Units::new(batch, cluster);
     let comparison = Comparison {
         format: 1,
@@ -178,10 +189,21 @@ fn row(input: &Input, name: &'static str, args: &CompareArgs, bound: Ratio) -> R
         rounds: ordered.rounds.map(|(n_rounds, _)| n_rounds),
         messages: ordered.messages,
         compacted_length: ordered.rounds.map(|(_, compacted)| compacted.into()),
+        same_plan_as: None,
         seconds,
         name,
+        fingerprint: fingerprint(&ordered.schedule.transfers),
         done: done.into_iter().map(Ratio::to_f64).collect(),
     })
+}
+
+/// A number that plans share if they are the same, and hardly ever else.
+fn fingerprint(transfers: &[Transfer]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for Transfer { request, server, start, blocks } in transfers {
+        (request, server.0, start.nanos(), blocks.nanos()).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 fn progress_bar(n: u64) -> ProgressBar {
@@ -241,6 +263,7 @@ impl Comparison {
         let mut rows = vec![HEADER.map(str::to_owned).to_vec()];
         rows.extend(self.policies.iter().map(|row| Self::cells(row, units)));
         text.push_str(&table(&rows));
+        text.push_str(&self.same_plans());
         text.push_str("\nLength:\n\n");
         let longest = self.policies.iter().map(|row| row.length.0.nanos()).max().unwrap_or(0).max(1);
         let width = self.policies.iter().map(|row| row.name.len()).max().unwrap_or(0);
@@ -250,6 +273,19 @@ impl Comparison {
             let _ = writeln!(text, "  {:<width$}  {} {}", row.name, bar.trim_end(), units.short(row.length));
         }
         text
+    }
+
+    /// Which rows are one result under several names.
+    fn same_plans(&self) -> String {
+        let mut text = String::new();
+        for first in self.policies.iter().filter(|row| row.same_plan_as.is_none()) {
+            let same = self.policies.iter().filter(|row| row.same_plan_as == Some(first.name));
+            let same: Vec<&str> = same.map(|row| row.name).collect();
+            if !same.is_empty() {
+                let _ = writeln!(text, "The same plan as {}: {}.", first.name, same.join(", "));
+            }
+        }
+        if text.is_empty() { text } else { format!("\n{text}") }
     }
 
     /// What was left out, and what is not known.
@@ -308,7 +344,7 @@ impl Comparison {
                 Some((lower_bound, &mark)),
                 "When the last transfer has ended; no plan ends before the dashed line. Green: proved to be the shortest."
             ),
-            html::table(&HEADER, &rows),
+            html::table(&HEADER, &rows) + &format!("<p>{}</p>\n", html::escaped(&self.same_plans())),
             html::areas(
                 &areas,
                 lower_bound,

@@ -118,7 +118,7 @@ fn ask(goal: Goal, args: &TuningArgs) -> Ask {
 
 /// What to say of policies that look for the nearest copy where it is not known which that is.
 fn remark_on_hosts(names: &[&str], batch: &Batch, cluster: &Cluster, ties: Ties) -> Option<String> {
-    let name = names.iter().find(|name| matches!(**name, "nearest" | "opass-tenant"))?;
+    let name = names.iter().find(|name| policy::find(name).is_some_and(|policy| policy.by_distance))?;
     let how = if ties == Ties::LowestId { "by the lowest id" } else { "by hash" };
     let (n, of) = (nearest::n_without_distance(batch, cluster), batch.n_requests());
     let what = match n {

@@ -31,7 +31,7 @@ fn run(requests: &Requests, hardware: &Hardware, name: &str) -> Outcome {
 /// Free messages: just the plan of each policy that bids, carried out; and no other policy has rules.
 #[test]
 fn without_costs_it_is_the_plan() {
-    for policy in &POLICIES {
+    for policy in POLICIES {
         if policy.room != "bid" {
             assert!(policy.rules(&Ask::default()).is_none(), "{}", policy.name);
             continue;

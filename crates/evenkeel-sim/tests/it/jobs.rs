@@ -125,7 +125,11 @@ fn what_is_refused() {
     let hardware = hardware(2, 1);
     let refused = |jobs: Jobs, name| jobs.run(&hardware, policy(name), 0, false).expect_err("refused");
     let other = refused(small(), "colour").to_string();
-    assert!(other.contains("`colour`") && other.contains("equi, equi-fewest, aequi"), "{other}");
+    assert!(
+        other.contains("`colour`")
+            && ["equi", "equi-fewest", "aequi"].iter().all(|name| other.contains(name)),
+        "{other}"
+    );
     for copies in [0, 3] {
         assert!(matches!(refused(Jobs { copies, ..small() }, "equi"), Refused::Copies { .. }));
     }

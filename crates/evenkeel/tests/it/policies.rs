@@ -1,7 +1,5 @@
 //! What every policy of the table keeps to, on clusters of all kinds.
 
-use std::fmt::Write as _;
-
 use evenkeel::bound::Bound;
 use evenkeel::check::{self, Measures, Subject};
 use evenkeel::draw::Ties;
@@ -226,7 +224,7 @@ fn every_policy_copes_with_the_simplest() {
 #[test]
 fn every_policy_is_found_by_its_names() {
     let names = || POLICIES.iter().flat_map(|policy| [Some(policy.name), policy.alias]).flatten();
-    for policy in &POLICIES {
+    for policy in POLICIES {
         let room = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src").join(policy.room);
         assert!(room.is_dir(), "{} of {}", policy.room, policy.name);
         for name in [Some(policy.name), policy.alias].into_iter().flatten() {
@@ -237,19 +235,41 @@ fn every_policy_is_found_by_its_names() {
     assert!(find("").is_none() && find("no such policy").is_none());
 }
 
-/// The table of policies in ARCHITECTURE.md is that of the registry.
+/// The page of all policies is that of the registry.
 #[test]
-fn the_architecture_has_the_table_of_policies() {
-    let mut table = String::from("| question | room | policies |\n|---|---|---|\n");
+fn the_documentation_has_all_policies() {
+    let page = document("docs/policies.md");
+    let mut at = 0;
+    let mut follows = |line: String| {
+        let place = page[at..].find(&line);
+        at +=
+            place.unwrap_or_else(|| panic!("docs/policies.md lacks, or has elsewhere:\n{line}")) + line.len();
+    };
     for (room, question) in policy::ROOMS {
-        let own = POLICIES.iter().filter(|policy| policy.room == room);
-        let own: Vec<String> = own.map(|policy| format!("`{}` ({})", policy.name, policy.source)).collect();
-        let _ = writeln!(table, "| {question} | `{room}` | {} |", own.join("; "));
+        follows(format!("\n## `{room}`: {question}\n\n| policy | what it does | from |\n|---|---|---|\n"));
+        for Policy { name, alias, summary, source, .. } in POLICIES.iter().filter(|p| p.room == room) {
+            let alias = alias.map(|alias| format!(", `{alias}`")).unwrap_or_default();
+            follows(format!("| `{name}`{alias} | {summary} | {source} |\n"));
+        }
     }
-    assert!(POLICIES.iter().all(|policy| policy::ROOMS.iter().any(|(room, _)| *room == policy.room)));
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../ARCHITECTURE.md");
-    let architecture = std::fs::read_to_string(path).expect("it is there");
-    assert!(architecture.contains(&table), "ARCHITECTURE.md should have:\n\n{table}");
+    assert_eq!(page.matches("\n| `").count(), POLICIES.len(), "docs/policies.md has rows of no policy");
+}
+
+fn document(name: &str) -> String {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").join(name);
+    std::fs::read_to_string(path).expect("it is there")
+}
+
+/// The documentation says when each policy decides, if only by "and others that bid".
+#[test]
+fn the_documentation_says_when_each_policy_decides() {
+    let simulate = document("docs/simulate.md");
+    let table = simulate.split_once("## Who decides when").expect("its heading").1;
+    let table = table.split_once("\n\nWhoever").expect("what follows the table").0;
+    for Policy { name, room, .. } in planning() {
+        let is_told = table.contains(&format!("`{name}`")) || *room == "bid";
+        assert!(is_told, "docs/simulate.md, \"Who decides when\": `{name}` is in no row");
+    }
 }
 
 /// A server with two slots may have a backlog of which the sum with its blocks is beyond 64 bits, though neither of its slots

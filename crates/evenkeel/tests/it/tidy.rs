@@ -293,6 +293,8 @@ fn compared_names(source: &str) -> Vec<&'static str> {
             let signs = ["==", "!="];
             signs.iter().any(|sign| before.ends_with(sign) || after.starts_with(sign))
                 || after.starts_with("=>")
+                || after.starts_with("| \"")
+                || before.ends_with("\" |")
         })
     };
     let fields = ["policy.name ==", "policy.name !=", "match policy.name", "match (policy.name"];
