@@ -24,13 +24,15 @@ pub struct Server {
     pub stalls: Vec<Stalls>,
     /// When it is down, from and until; in order of time, and apart.
     pub outages: Vec<(u64, u64)>,
+    /// Whether it leaves the cluster then, and joins it again.
+    pub leaves: bool,
 }
 
 impl Default for Server {
     /// On host 0, a byte a nanosecond, one transfer at a time, and nothing ever happens to it.
     fn default() -> Self {
         let (speeds, stalls, outages) = (Vec::new(), Vec::new(), Vec::new());
-        Self { host: 0, latency_ns: 0, rate: 1.0, slots: 1, speeds, stalls, outages }
+        Self { host: 0, latency_ns: 0, rate: 1.0, slots: 1, speeds, stalls, outages, leaves: false }
     }
 }
 

@@ -53,7 +53,7 @@ fn response(seen: &Seen<'_>, of_1000: u64) -> Option<f64> {
 }
 
 /// All measures.
-pub static MEASURES: [Measure; 19] = [
+pub static MEASURES: [Measure; 20] = [
     measure("makespan", Unit::Time, "when the last was done", |seen| Some(seconds(seen.outcome.makespan_ns))),
     measure("bound", Unit::Time, "no schedule of what was done ends before, if all arrive at once", |seen| {
         seen.outcome.bound_ns.map(seconds)
@@ -92,6 +92,9 @@ pub static MEASURES: [Measure; 19] = [
     measure("rounds", Unit::Count, "rounds of bidding", |seen| Some(seen.outcome.n_rounds as f64)),
     measure("replans", Unit::Count, "how often what had not started was planned anew", |seen| {
         Some(seen.outcome.n_replans as f64)
+    }),
+    measure("cancelled", Unit::Count, "how many were not wanted any more before they were done", |seen| {
+        Some(seen.outcome.n_cancelled as f64)
     }),
     measure("failed", Unit::Count, "how many were not done", |seen| Some(seen.outcome.n_failed as f64)),
 ];

@@ -115,6 +115,8 @@ pub struct Outcome {
     pub responses_ns: Vec<u64>,
     /// How many were not done.
     pub n_failed: u64,
+    /// How many were not wanted any more before they were done.
+    pub n_cancelled: u64,
     /// Which requests were not done; of other work nothing is told.
     pub undone: Vec<u32>,
     /// Whether something would have ended after all times that can be told, 584 years.
@@ -158,7 +160,7 @@ impl Outcome {
 
     /// The end of a run of so many things, of which some may not be done: adds what the fabric has counted.
     pub(crate) fn close(mut self, n_wanted: usize, fabric: Fabric<'_>) -> Self {
-        self.n_failed = (n_wanted - self.responses_ns.len()) as u64;
+        self.n_failed = (n_wanted - self.responses_ns.len()) as u64 - self.n_cancelled;
         self.is_endless = fabric.is_serving();
         self.responses_ns.sort_unstable();
         self.n_events = fabric.n_events();

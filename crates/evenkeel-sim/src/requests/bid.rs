@@ -19,7 +19,7 @@ use evenkeel::order::rounds::Rounds;
 use evenkeel::run::{BadPlan, Event, Executor, Settings};
 
 use super::execute::Driver;
-use super::{Requests, Run, View};
+use super::{Requests, Run, Trouble, View};
 use crate::agenda::Agenda;
 use crate::fabric::{Fabric, Happening};
 use crate::outcome::{Findings, Outcome};
@@ -35,6 +35,7 @@ pub fn bid(
     view: &View,
     rules: Rules,
     settings: Settings,
+    trouble: &Trouble,
 ) -> Result<Outcome, BadPlan> {
     let last_arrival_ns = requests.arrivals_ns.iter().flatten().copied().max();
     let game = Game::new(requests, &fabric, view, rules, last_arrival_ns.unwrap_or(0));
@@ -55,7 +56,8 @@ pub fn bid(
     let n_servers = run.fabric.hardware().servers.len();
     let down: Vec<u32> = (0..n_servers as u32).filter(|&server| !run.fabric.is_up(server)).collect();
     let executor = Executor::new(&requests.batch, &view.cluster, &schedule, settings, run.fabric.now_ns())?;
-    let mut driver = Driver::new(run, executor, n_servers);
+    let mut nobody = |_, _: &_| {};
+    let mut driver = Driver::new(run, view, executor, n_servers, *trouble, settings.seed, &mut nobody);
     for server in down {
         driver.tell(Event::ServerDown { server: ServerId(server) });
     }

@@ -3,7 +3,7 @@
 use evenkeel::model::Batch;
 use evenkeel::run::{Decide, Late, Pick, Settings};
 
-use super::View;
+use super::{Trouble, View};
 
 /// How policies are carried out.
 #[derive(Clone, Copy, Debug)]
@@ -18,12 +18,22 @@ pub struct Conduct {
     pub replans: bool,
     /// By which share the predicted end of a plan has to be late for that.
     pub replan_after: f64,
+    /// What goes wrong beside servers.
+    pub trouble: Trouble,
 }
 
 impl Default for Conduct {
     fn default() -> Self {
         let replan_after = Settings::default().replan_after.unwrap_or(0.0);
-        Self { decide: None, hedge_after: Late::P95, hedge_budget: 0.05, replans: true, replan_after }
+        let trouble = Trouble::default();
+        Self {
+            decide: None,
+            hedge_after: Late::P95,
+            hedge_budget: 0.05,
+            replans: true,
+            replan_after,
+            trouble,
+        }
     }
 }
 

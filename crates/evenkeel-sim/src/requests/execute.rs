@@ -1,10 +1,10 @@
 //! The executor says what starts where and when.
 
-use evenkeel::model::{Schedule, ServerId};
-use evenkeel::run::{Action, BadPlan, Cause, Event, Executor, RequestId, Settings, TransferId};
+use evenkeel::model::{ClientId, Schedule, ServerId};
+use evenkeel::run::{Action, BadPlan, Cause, Event, Executor, Reason, RequestId, Settings, TransferId};
 use hashbrown::HashMap;
 
-use super::{Centre, Requests, Run, View};
+use super::{Centre, Incident, Message, Requests, Run, Trouble, View};
 use crate::fabric::{Fabric, Happening, Job, JobId};
 use crate::outcome::Outcome;
 
@@ -16,31 +16,89 @@ pub fn execute(
     view: &View,
     plan: &Schedule,
     settings: Settings,
+    trouble: &Trouble,
+) -> Result<Outcome, BadPlan> {
+    execute_watched(requests, fabric, view, plan, settings, trouble, &mut |_, _| {})
+}
+
+/// The same; whatever the executor does, and when, is shown to `watch`.
+pub fn execute_watched(
+    requests: &Requests,
+    fabric: Fabric<'_>,
+    view: &View,
+    plan: &Schedule,
+    settings: Settings,
+    trouble: &Trouble,
+    watch: &mut dyn FnMut(u64, &Action),
 ) -> Result<Outcome, BadPlan> {
     let executor = Executor::new(&requests.batch, &view.cluster, plan, settings, 0)?;
     let run = Run::new(requests, fabric);
-    let mut driver = Driver::new(run, executor, 1);
+    let mut driver = Driver::new(run, view, executor, 1, *trouble, settings.seed, watch);
     driver.tell(Event::Wake);
     Ok(driver.carry_out(!plan.transfers.is_empty()))
 }
 
+/// Tags of timers: the executor is to be woken; something happens to a client or its request, with its number; and, with
+/// the number of the transfer, a message was not heard of for too long.
+const WAKE: u64 = 0;
+const INCIDENT: u64 = 1;
+const OVERDUE: u64 = 1 << 63;
+
 /// An executor in the fabric.
 pub(super) struct Driver<'a> {
     run: Run<'a>,
+    view: &'a View,
     executor: Executor,
-    jobs: HashMap<u64, (JobId, Job)>,
+    /// What is under way; without an id, what nobody has heard of.
+    jobs: HashMap<u64, (Option<JobId>, Job)>,
     /// When it will be woken.
     woken_ns: u64,
     /// The one centre; or, without, each server by itself.
     centres: Vec<Centre>,
     actions: Vec<Action>,
+    trouble: Trouble,
+    seed: u64,
+    incidents: Vec<(u64, Incident)>,
+    is_dead: Vec<bool>,
+    /// Requests of which the executor wants to hear nothing more.
+    is_over: Vec<bool>,
+    watch: &'a mut dyn FnMut(u64, &Action),
 }
 
 impl<'a> Driver<'a> {
     /// With so many who send the starts: one, or each server.
-    pub(super) fn new(run: Run<'a>, executor: Executor, n_centres: usize) -> Self {
+    pub(super) fn new(
+        mut run: Run<'a>,
+        view: &'a View,
+        executor: Executor,
+        n_centres: usize,
+        trouble: Trouble,
+        seed: u64,
+        watch: &'a mut dyn FnMut(u64, &Action),
+    ) -> Self {
         let (centres, jobs) = (vec![Centre::default(); n_centres], HashMap::new());
-        Self { run, executor, jobs, woken_ns: u64::MAX, centres, actions: Vec::new() }
+        let incidents = trouble.incidents(run.requests, view, seed);
+        for (number, &(at_ns, _)) in (0..).zip(&incidents) {
+            run.fabric.wake(at_ns.max(run.fabric.now_ns()), INCIDENT + number);
+        }
+        let is_dead = vec![false; run.requests.batch.n_clients()];
+        let is_over = vec![false; run.requests.batch.n_requests()];
+        let (woken_ns, actions) = (u64::MAX, Vec::new());
+        Self {
+            run,
+            view,
+            executor,
+            jobs,
+            woken_ns,
+            centres,
+            actions,
+            trouble,
+            seed,
+            incidents,
+            is_dead,
+            is_over,
+            watch,
+        }
     }
 
     /// Until all is over. What is planned need not arrive.
@@ -54,32 +112,83 @@ impl<'a> Driver<'a> {
                         }
                     }
                 }
-                Happening::Timer { .. } => {
+                Happening::Timer { tag: WAKE } => {
                     self.woken_ns = u64::MAX;
                     self.tell(Event::Wake);
                 }
-                Happening::Done { tag } => {
-                    if let Some((_, job)) = self.jobs.remove(&tag) {
-                        self.run.outcome.count(&job);
-                        self.tell(Event::Done { transfer: TransferId(tag) });
-                    }
+                Happening::Timer { tag } if tag < OVERDUE => {
+                    self.on_incident(self.incidents[(tag - INCIDENT) as usize].1);
                 }
-                Happening::Lost { tag } => {
-                    if self.jobs.remove(&tag).is_some() {
-                        self.tell(Event::Failed { transfer: TransferId(tag), cause: Cause::Unreachable });
-                    }
-                }
-                Happening::Down { server } => self.tell(Event::ServerDown { server: ServerId(server) }),
-                Happening::Up { server } => self.tell(Event::ServerUp { server: ServerId(server) }),
+                Happening::Timer { tag } => self.on_failed(tag - OVERDUE, Cause::TimedOut),
+                Happening::Done { tag } => self.on_done(tag),
+                Happening::Lost { tag } => self.on_failed(tag, Cause::Unreachable),
+                Happening::Down { server } => self.on_down(ServerId(server)),
+                Happening::Up { server } => self.on_up(ServerId(server)),
             }
         }
         self.run.outcome.n_replans = self.executor.counts().plans.into();
         self.run.finish()
     }
 
+    fn on_done(&mut self, tag: u64) {
+        let transfer = TransferId(tag);
+        if self.trouble.loses(self.seed, transfer, Message::Done) {
+            if let Some((id, _)) = self.jobs.get_mut(&tag) {
+                *id = None;
+                self.miss(transfer);
+            }
+        } else if let Some((_, job)) = self.jobs.remove(&tag) {
+            self.run.outcome.count(&job);
+            self.tell(Event::Done { transfer });
+        }
+    }
+
+    /// Nobody will hear of a transfer.
+    fn miss(&mut self, transfer: TransferId) {
+        let at_ns = self.run.fabric.now_ns().saturating_add(self.trouble.timeout_ns);
+        self.run.fabric.wake(at_ns, OVERDUE + transfer.0);
+    }
+
+    fn on_failed(&mut self, tag: u64, cause: Cause) {
+        if self.jobs.remove(&tag).is_some() {
+            self.tell(Event::Failed { transfer: TransferId(tag), cause });
+        }
+    }
+
+    fn on_down(&mut self, server: ServerId) {
+        let leaves = self.run.fabric.hardware().servers[server.index()].leaves;
+        self.tell(if leaves { Event::ServerLeft { server } } else { Event::ServerDown { server } });
+    }
+
+    fn on_up(&mut self, server: ServerId) {
+        let leaves = self.run.fabric.hardware().servers[server.index()].leaves;
+        let node = self.view.cluster.server(server);
+        self.tell(if leaves { Event::ServerJoined { server, node } } else { Event::ServerUp { server } });
+    }
+
+    fn on_incident(&mut self, incident: Incident) {
+        match incident {
+            Incident::Cancelled { request } => {
+                if !std::mem::replace(&mut self.is_over[request as usize], true) {
+                    self.run.cancel(request);
+                    self.tell(Event::Cancelled { request: RequestId(request.into()) });
+                }
+            }
+            Incident::Died { client } => {
+                self.is_dead[client as usize] = true;
+                self.tell(Event::ClientLeft { client: ClientId(client) });
+            }
+        }
+    }
+
     /// A request of the batch arrives.
     pub(super) fn arrive(&mut self, request: u32) {
         let (batch, row) = (&self.run.requests.batch, request as usize);
+        if self.is_dead[batch.client(row).index()] {
+            self.is_over[row] = true;
+            self.run.cancel(request);
+            return;
+        }
         self.tell(Event::Arrived {
             request: RequestId(request.into()),
             client: batch.client(row),
@@ -97,11 +206,12 @@ impl<'a> Driver<'a> {
         self.actions = actions;
         if let Some(at_ns) = self.executor.wake_at().filter(|&at_ns| at_ns < self.woken_ns) {
             self.woken_ns = at_ns;
-            self.run.fabric.wake(at_ns, 0);
+            self.run.fabric.wake(at_ns, WAKE);
         }
     }
 
     fn act(&mut self, action: Action) {
+        (self.watch)(self.run.fabric.now_ns(), &action);
         match action {
             Action::Start { transfer, request, client, server, offset, blocks, is_hedge } => {
                 let all = self.run.requests.bytes(request.0 as usize);
@@ -112,14 +222,19 @@ impl<'a> Driver<'a> {
                 let bytes = scale(offset.nanos() + blocks.nanos()) - scale(offset.nanos());
                 let job = self.run.job(transfer.0, server, client, bytes);
                 self.run.outcome.hedged_bytes += if is_hedge { bytes } else { 0 };
-                // There are one, or as many as servers.
-                let centre = server.index() % self.centres.len();
-                let id = self.centres[centre].dispatch(&mut self.run, job);
-                self.jobs.insert(transfer.0, (id, job));
+                if self.trouble.loses(self.seed, transfer, Message::Start) {
+                    self.jobs.insert(transfer.0, (None, job));
+                    self.miss(transfer);
+                } else {
+                    // There are one, or as many as servers.
+                    let centre = server.index() % self.centres.len();
+                    let id = self.centres[centre].dispatch(&mut self.run, job);
+                    self.jobs.insert(transfer.0, (Some(id), job));
+                }
             }
             Action::Withdraw { transfer } => {
                 self.run.outcome.n_messages += 1;
-                if let Some((id, _)) = self.jobs.remove(&transfer.0) {
+                if let Some((Some(id), _)) = self.jobs.remove(&transfer.0) {
                     self.run.fabric.withdraw(id);
                 }
             }
@@ -128,9 +243,18 @@ impl<'a> Driver<'a> {
                     self.tell(Event::Planned { snapshot: &snapshot, choice: &snapshot.choose() });
                 }
             }
-            Action::Deliver { request, .. } => self.run.deliver(request.0 as u32),
+            Action::Deliver { request, .. } => {
+                self.is_over[request.0 as usize] = true;
+                self.run.deliver(request.0 as u32);
+            }
+            Action::Fail { request, reason } => {
+                self.is_over[request.0 as usize] = true;
+                if reason == Reason::ClientLeft {
+                    self.run.cancel(request.0 as u32);
+                }
+            }
             // The simulated servers keep what they have; nobody repairs anything.
-            Action::Fail { .. } | Action::Report { .. } => {}
+            Action::Report { .. } => {}
         }
     }
 }

@@ -16,6 +16,7 @@ mod execute;
 mod policy;
 mod push;
 mod speed;
+mod trouble;
 
 use std::collections::VecDeque;
 
@@ -30,9 +31,10 @@ pub use bid::bid;
 pub(crate) use centre::{Central, SENT_ALL};
 pub use centre::{HandOver, centre};
 pub use conduct::Conduct;
-pub use execute::execute;
+pub use execute::{execute, execute_watched};
 pub use policy::{NotServed, Planner, Way, by_policy};
 pub use push::push;
+pub use trouble::{Incident, Message, Trouble};
 
 /// Requests, and when they arrive.
 #[derive(Clone, Debug)]
@@ -153,6 +155,7 @@ pub(crate) struct Run<'a> {
     /// Requests by arrival, and how many of them have arrived.
     by_arrival: Vec<u32>,
     n_arrived: usize,
+    /// Which are done, or not wanted any more.
     is_done: Vec<bool>,
     pub(crate) outcome: Outcome,
 }
@@ -223,10 +226,18 @@ impl<'a> Run<'a> {
         self.is_done[request as usize] = true;
     }
 
+    /// A request is not wanted any more.
+    fn cancel(&mut self, request: u32) {
+        self.outcome.n_cancelled += 1;
+        self.outcome.undone.push(request);
+        self.is_done[request as usize] = true;
+    }
+
     fn finish(mut self) -> Outcome {
         if self.outcome.responses_ns.len() < self.by_arrival.len() {
             let undone = (0..).zip(&self.is_done).filter(|(_, is_done)| !**is_done);
-            self.outcome.undone = undone.map(|(request, _)| request).collect();
+            self.outcome.undone.extend(undone.map(|(request, _)| request));
+            self.outcome.undone.sort_unstable();
         }
         self.outcome.close(self.by_arrival.len(), self.fabric)
     }

@@ -75,6 +75,11 @@ pub enum NotServed {
     View(#[from] evenkeel::model::ModelError),
     #[error(transparent)]
     Plan(#[from] BadPlan),
+    #[error(
+        "its clients send requests by themselves, and only the executor knows `lost`, `cancelled` and `dead_clients`; leave \
+         these keys out, or the policy"
+    )]
+    Untroubled,
     #[error("{0}")]
     Refused(String),
 }
@@ -93,23 +98,27 @@ pub fn by_policy(
     let ask = Ask { seed, ties: Ties::Hashed(seed), ..Ask::default() };
     let (batch, cluster) = (&requests.batch, &view.cluster);
     let way = Way::of(policy, is_over_time, &ask).ok_or(NotServed::NoWay(policy.name))?;
+    let trouble = &conduct.trouble;
+    if trouble.is_any() && matches!(way, Way::Pushed(_) | Way::Central(..) | Way::Learning(_)) {
+        return Err(NotServed::Untroubled);
+    }
     let mut outcome = match way {
         Way::Planned(planner) => {
             let (plan, n_messages, n_rounds) = planner.plan(requests, &view, &ask);
-            let mut outcome = execute(requests, fabric, &view, &plan, conduct.planned(&view, seed))?;
+            let mut outcome = execute(requests, fabric, &view, &plan, conduct.planned(&view, seed), trouble)?;
             outcome.n_messages += n_messages;
             outcome.n_rounds = n_rounds;
             outcome
         }
         Way::Online(pick) => {
             let settings = conduct.online(pick, is_over_time, &view, seed);
-            execute(requests, fabric, &view, &Schedule::default(), settings)?
+            execute(requests, fabric, &view, &Schedule::default(), settings, trouble)?
         }
         Way::Hedged => {
             let settings = conduct.hedged(batch, is_over_time, &view, seed);
-            execute(requests, fabric, &view, &Schedule::default(), settings)?
+            execute(requests, fabric, &view, &Schedule::default(), settings, trouble)?
         }
-        Way::Bid(rules) => bid(requests, fabric, &view, rules, conduct.planned(&view, seed))?,
+        Way::Bid(rules) => bid(requests, fabric, &view, rules, conduct.planned(&view, seed), trouble)?,
         Way::Pushed(select) => push(requests, fabric, &select(batch, cluster, &ask).0),
         Way::Central(_, select) | Way::Learning(select) => {
             // What is left is chosen for again and again, so that the load counts and not the order.

@@ -84,6 +84,9 @@ pub(super) struct Down {
     #[serde(default)]
     from: Span,
     until: Option<Span>,
+    /// Whether they leave the cluster, and join it again.
+    #[serde(default)]
+    leave: bool,
 }
 
 /// Where clients run.
@@ -244,6 +247,7 @@ impl Cluster {
             for server in down.servers.draw(&self.names, &mut draw) {
                 let until_ns = down.until.map_or(u64::MAX, |until| until.0);
                 servers[server as usize].outages.push((down.from.0, until_ns));
+                servers[server as usize].leaves |= down.leave;
             }
         }
         servers.iter_mut().for_each(|server| join(&mut server.outages));

@@ -4,7 +4,7 @@ use evenkeel::run::{Decide, Late};
 use serde::Deserialize;
 
 use super::document::{Places, ScenarioError};
-use crate::requests::Conduct;
+use crate::requests::{Conduct, Trouble};
 use crate::units::Span;
 
 /// When online policies pick a server.
@@ -35,6 +35,10 @@ pub(super) struct Executor {
     hedge_budget: Option<f64>,
     replan: Option<bool>,
     replan_after: Option<f64>,
+    lost: Option<f64>,
+    timeout: Option<Span>,
+    cancelled: Option<f64>,
+    dead_clients: Option<f64>,
 }
 
 impl Executor {
@@ -73,6 +77,26 @@ impl Executor {
             When::WhenFree => Decide::WhenFree,
         });
         let replans = self.replan.unwrap_or(usual.replans);
-        Ok(Conduct { decide, hedge_after, hedge_budget, replans, replan_after })
+        let trouble = self.trouble(places)?;
+        Ok(Conduct { decide, hedge_after, hedge_budget, replans, replan_after, trouble })
+    }
+
+    fn trouble(&self, places: &Places) -> Result<Trouble, ScenarioError> {
+        let share = |key: &str, value: Option<f64>, most: f64, of: &str| match value.unwrap_or(0.0) {
+            share if (0.0..=most).contains(&share) => Ok(share),
+            _ => {
+                Err(places.error(&format!("executor.{key}"), format!("a share of {of} is from 0 to {most}")))
+            }
+        };
+        // If more is lost, hardly anything is ever done.
+        let lost = share("lost", self.lost, 0.5, "all messages")?;
+        let cancelled = share("cancelled", self.cancelled, 1.0, "all requests")?;
+        let dead_clients = share("dead_clients", self.dead_clients, 1.0, "all clients")?;
+        if self.timeout.is_some() && lost == 0.0 {
+            let message = "nothing is lost; say which share of messages with `lost`, or leave it out";
+            return Err(places.error("executor.timeout", message));
+        }
+        let timeout_ns = self.timeout.map_or(Trouble::default().timeout_ns, |span| span.0);
+        Ok(Trouble { lost, timeout_ns, cancelled, dead_clients })
     }
 }

@@ -6,7 +6,7 @@ use evenkeel::workload::{Law, Sizes};
 use evenkeel_sim::fabric::Fabric;
 use evenkeel_sim::hardware::Hardware;
 use evenkeel_sim::outcome::Outcome;
-use evenkeel_sim::requests::{Requests, View, bid, execute};
+use evenkeel_sim::requests::{Requests, Trouble, View, bid, execute};
 
 use crate::queueing::{hardware, workload};
 
@@ -25,7 +25,8 @@ fn run(requests: &Requests, hardware: &Hardware, name: &str) -> Outcome {
     let view = View::new(requests, hardware).expect("a good cluster");
     let policy = evenkeel::policy::find(name).expect("known");
     let rules = policy.rules(&Ask::default()).expect("it bids");
-    bid(requests, Fabric::new(hardware, None), &view, rules, settings(&view)).expect("a good plan")
+    bid(requests, Fabric::new(hardware, None), &view, rules, settings(&view), &Trouble::default())
+        .expect("a good plan")
 }
 
 /// Free messages: just the plan of each policy that bids, carried out; and no other policy has rules.
@@ -48,7 +49,9 @@ fn without_costs_it_is_the_plan() {
             let view = View::new(&requests, &hardware).expect("a good cluster");
             let (_, ordered) = plan(&requests.batch, &view.cluster, &Ask::default());
             let fabric = Fabric::new(&hardware, None);
-            let wanted = execute(&requests, fabric, &view, &ordered.schedule, settings(&view)).expect("good");
+            let wanted =
+                execute(&requests, fabric, &view, &ordered.schedule, settings(&view), &Trouble::default())
+                    .expect("good");
             let n_rounds = ordered.rounds.map_or(0, |(n_rounds, _)| n_rounds.into());
             let n_messages = wanted.n_messages + ordered.messages.unwrap_or(0);
             let outcome = run(&requests, &hardware, policy.name);

@@ -158,6 +158,33 @@ fn the_keys_of_the_executor() {
     assert!(total_ns(&[]) < total_ns(&["executor.replan=false"]));
 }
 
+/// Whatever is lost, withdrawn or dies: what is still wanted is done, and the rest counted as cancelled.
+#[test]
+fn trouble_is_coped_with() {
+    let run = |sets: &[&str], policy| run(&read(SLOW, sets, &NoFiles), policy, 0);
+    for policy in ["least-loaded", "hedged", "optimal", "hdlwf"] {
+        let calm = run(&[], policy);
+        let lossy = run(&["executor.lost=0.05", "executor.timeout=1s"], policy);
+        assert_eq!((lossy.n_failed, lossy.n_cancelled), (0, 0), "{policy}");
+        assert!(lossy.makespan_ns > calm.makespan_ns, "{policy}");
+        for key in ["executor.cancelled=0.1", "executor.dead_clients=0.1"] {
+            let less = run(&[key], policy);
+            assert_eq!(less.n_failed, 0, "{policy} {key}");
+            assert!((10..200).contains(&less.n_cancelled), "{policy} {key}: {}", less.n_cancelled);
+            assert_eq!(less.responses_ns.len() as u64 + less.n_cancelled, 1000, "{policy} {key}");
+            assert_eq!(less.undone.len() as u64, less.n_cancelled, "{policy} {key}");
+        }
+    }
+    // A server that leaves for good takes what it alone has with it at once; who is only down might come back.
+    let without = |leave: bool| {
+        let text = format!("{SLOW}copies = 1\n[[down]]\nservers = ['s1']\nfrom = '1s'\nleave = {leave}\n");
+        super::conduct::run(&read(&text, &[], &NoFiles), "optimal", 0)
+    };
+    let (down, left) = (without(false), without(true));
+    assert!(left.makespan_ns <= down.makespan_ns);
+    assert!(down.n_failed > 0 && left.n_failed == down.n_failed, "{} {}", down.n_failed, left.n_failed);
+}
+
 /// Copies of a batch: the first ones, or further ones by lot in each repetition.
 #[test]
 fn other_copies_of_a_batch() {

@@ -6,6 +6,7 @@ mod conduct;
 mod fabric;
 mod jobs;
 mod kinds;
+mod live;
 mod network;
 mod paper_001;
 mod paper_003;

@@ -9,7 +9,7 @@ use evenkeel::workload::{Clients, Law, Sizes, Workload};
 use evenkeel_sim::chance::exponential;
 use evenkeel_sim::fabric::Fabric;
 use evenkeel_sim::hardware::{Client, Hardware, Server};
-use evenkeel_sim::requests::{Requests, View, execute, push};
+use evenkeel_sim::requests::{Requests, Trouble, View, execute, push};
 
 const MILLISECOND: u64 = 1_000_000;
 
@@ -108,7 +108,8 @@ fn unit_times_are_slots() {
         assert_eq!(plan.length, bound.value);
         let settings = Settings { block_ns: view.block_ns, ..Settings::default() };
         let outcome =
-            execute(&requests, Fabric::new(&hardware, None), &view, &plan, settings).expect("a good plan");
+            execute(&requests, Fabric::new(&hardware, None), &view, &plan, settings, &Trouble::default())
+                .expect("a good plan");
         assert_eq!(outcome.makespan_ns, (plan.length.to_f64() * MILLISECOND as f64) as u64);
         assert_eq!(outcome.makespan_ns, view.bound_ns(&requests));
         assert_eq!((outcome.n_failed, outcome.n_replans), (0, 0));
@@ -131,7 +132,8 @@ fn a_constant_cluster_ends_at_the_bound_and_the_latencies() {
     let plan = colour::order(&requests.batch, &view.cluster, &choice);
     let settings = Settings { block_ns: view.block_ns, ..Settings::default() };
     let outcome =
-        execute(&requests, Fabric::new(&hardware, None), &view, &plan, settings).expect("a good plan");
+        execute(&requests, Fabric::new(&hardware, None), &view, &plan, settings, &Trouble::default())
+            .expect("a good plan");
     let n_in_turn = 250;
     assert_eq!(view.bound_ns(&requests), n_in_turn * block_ns);
     assert_eq!(outcome.makespan_ns, n_in_turn * (block_ns + hardware.message_ns));

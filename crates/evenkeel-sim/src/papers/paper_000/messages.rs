@@ -10,7 +10,7 @@ use crate::hardware::{Client, Hardware, Server};
 use crate::outcome::{Estimate, Outcome};
 use crate::papers::judging::{Finding, Statement, estimate, percent, shown};
 use crate::papers::{Figure, Lab, Line, Section, Verdict};
-use crate::requests::{Requests, View, bid, push};
+use crate::requests::{Requests, Trouble, View, bid, push};
 
 /// How long a message takes, in microseconds.
 const MESSAGES_US: [u64; 5] = [0, 10, 50, 200, 1000];
@@ -66,7 +66,7 @@ fn run(
     let outcome = match (policy.rules(&ask), policy.kind) {
         (Some(rules), _) => {
             let settings = Settings { block_ns: view.block_ns, ..Settings::default() };
-            bid(&requests, fabric, &view, rules, settings).ok()?
+            bid(&requests, fabric, &view, rules, settings, &Trouble::default()).ok()?
         }
         (None, Kind::Select(select)) => push(&requests, fabric, &select(batch, &view.cluster, &ask).0),
         _ => return None,
