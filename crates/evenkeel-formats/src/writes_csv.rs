@@ -3,7 +3,7 @@
 
 use std::io::{self, BufRead};
 
-use evenkeel::model::{MAX_REQUESTS, NameTable, ServerId, shown};
+use evenkeel::model::{MAX_REQUESTS, MemberId, NameTable, shown};
 use evenkeel::place::{Write, default_server};
 
 use crate::table::{Table, quoted};
@@ -102,11 +102,11 @@ fn named(writes: &mut [Write]) -> NameTable {
 pub fn write_places(
     input: &WritesInput,
     servers: &NameTable,
-    placed: &[ServerId],
+    placed: &[MemberId],
     mut out: impl io::Write,
 ) -> io::Result<()> {
     let servers: Vec<&str> = servers.iter().collect();
-    let name = |server: ServerId| servers[server.index()];
+    let name = |server: MemberId| servers[server.index()];
     let n_copies = placed.len().checked_div(input.writes.len()).unwrap_or(1).max(1);
     let mut joined = String::new();
     let (mut row, mut number) = (itoa::Buffer::new(), itoa::Buffer::new());

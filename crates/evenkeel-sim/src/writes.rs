@@ -10,7 +10,7 @@
 //! kept by clients and cost nothing. A copy that is lost goes to the next server that is up and has none.
 
 use evenkeel::draw::{Draw, Seeded};
-use evenkeel::model::ServerId;
+use evenkeel::model::MemberId;
 use evenkeel::observe::{Forget, HeatMap, ServerLog, SortKey, Unit};
 use evenkeel::place::two_choice::Probing;
 use evenkeel::place::{Options, PlaceError, Placer, Servers, Write, default_server};
@@ -380,7 +380,7 @@ struct Run<'a> {
     waiting: Vec<usize>,
     n_under_way: usize,
     /// The server and the length of each earlier write.
-    earlier: Vec<(ServerId, u64)>,
+    earlier: Vec<(MemberId, u64)>,
     /// Copies that no server is up for.
     stranded: Vec<u64>,
     draw: Seeded,
@@ -391,7 +391,7 @@ struct Run<'a> {
 impl Run<'_> {
     /// Servers get their backlogs, and clients issue what they can.
     fn begin(&mut self, backlogs: &[u64], length: u64) {
-        for (server, &backlog) in (0..).map(ServerId).zip(backlogs) {
+        for (server, &backlog) in (0..).map(MemberId).zip(backlogs) {
             let length = length.max(backlog.div_ceil(MOST_EARLIER));
             let mut left = backlog;
             while left > 0 {
@@ -447,7 +447,7 @@ impl Run<'_> {
             let n_connections = self.fabric.n_present(server) as u64;
             self.outcome.n_messages += 1;
             let heat = &mut self.placer.servers_mut().heat;
-            self.outcome.findings.note(heat.heartbeat(now_ns, ServerId(server), n_connections));
+            self.outcome.findings.note(heat.heartbeat(now_ns, MemberId(server), n_connections));
         }
         let is_left = self.outcome.responses_ns.len() < self.writes.len();
         if now_ns == 0 || is_left && !self.fabric.is_over() {
@@ -512,7 +512,7 @@ impl Run<'_> {
     }
 
     /// Sends all copies on their way, from server to server.
-    fn send(&mut self, write: usize, servers: &[ServerId], after_ns: u64) {
+    fn send(&mut self, write: usize, servers: &[MemberId], after_ns: u64) {
         let hardware = self.fabric.hardware();
         let mut from = hardware.clients[write % hardware.clients.len()].host;
         let mut after_ns = after_ns;
@@ -546,7 +546,7 @@ impl Run<'_> {
         self.outcome.count(&job);
         self.written[job.server as usize] += job.bytes;
         if self.hears_of_done {
-            self.complete(ServerId(job.server), job.bytes);
+            self.complete(MemberId(job.server), job.bytes);
         }
         let write = tag as usize / self.n_copies;
         self.n_copies_left[write] -= 1;
@@ -563,7 +563,7 @@ impl Run<'_> {
         }
     }
 
-    fn complete(&mut self, server: ServerId, bytes: u64) {
+    fn complete(&mut self, server: MemberId, bytes: u64) {
         self.outcome.findings.note(self.placer.servers_mut().log.complete(server, bytes.into()));
     }
 
@@ -580,9 +580,9 @@ impl Run<'_> {
             self.stranded.push(tag);
             return;
         };
-        self.complete(ServerId(job.server), job.bytes);
+        self.complete(MemberId(job.server), job.bytes);
         let log = &mut self.placer.servers_mut().log;
-        self.outcome.findings.note(log.schedule(ServerId(server), job.bytes.into()));
+        self.outcome.findings.note(log.schedule(MemberId(server), job.bytes.into()));
         let to = self.fabric.hardware().servers[server as usize].host;
         self.submit(Job { server, to, ..job }, 0);
     }

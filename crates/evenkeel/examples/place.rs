@@ -5,7 +5,7 @@
 use std::error::Error;
 
 use evenkeel::draw::Seeded;
-use evenkeel::model::ServerId;
+use evenkeel::model::MemberId;
 use evenkeel::observe::{Forget, HeatMap, ServerLog, Unit};
 use evenkeel::place::{Options, Placer, Servers, Write};
 use evenkeel::policy::placing;
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     for window in 0..3_u64 {
         let write = |object: u64| Write {
             object,
-            default: ServerId((object % u64::from(N_SERVERS)) as u32),
+            default: MemberId((object % u64::from(N_SERVERS)) as u32),
             offset: window * (64 << 20),
             bytes: 64 << 20,
         };

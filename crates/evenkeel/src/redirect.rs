@@ -16,7 +16,7 @@
 use std::collections::BTreeMap;
 use std::ops::Bound;
 
-use crate::model::ServerId;
+use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
 
 /// Some bytes of an object in one piece, perhaps none. An object has at most `u64::MAX` bytes, so the last of
 /// them is number `u64::MAX - 1`.
@@ -91,7 +91,7 @@ pub struct Redirect {
     /// Which bytes of the object.
     pub extent: Extent,
     /// Where they are.
-    pub server: ServerId,
+    pub server: MemberId,
     /// The write that brought them there.
     pub version: Version,
 }
@@ -146,11 +146,36 @@ pub enum Misfit {
     NotOneWrite(u64),
 }
 
+/// A table as plain data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TableSnapshot<O> {
+    /// Of this layout.
+    pub version: u32,
+    /// The default server.
+    pub home: MemberId,
+    /// The number of the last write.
+    pub last: Version,
+    /// All that is elsewhere, oldest write first.
+    pub rows: Vec<(O, Redirect)>,
+}
+
+/// A table cannot be restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum NotRestored {
+    #[error(transparent)]
+    Snapshot(#[from] BadSnapshot),
+    #[error("row {row}: {why}")]
+    Row { row: usize, why: Misfit },
+    #[error(transparent)]
+    Last(#[from] Misfit),
+}
+
 /// What is known of an extent, by its start.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     end: u64,
-    server: ServerId,
+    server: MemberId,
     version: Version,
 }
 
@@ -162,7 +187,7 @@ struct Entry {
 /// would make every attempt to move the first bytes home fail.
 #[derive(Clone, Debug)]
 pub struct RedirectTable<O> {
-    home: ServerId,
+    home: MemberId,
     last: Version,
     /// The extents of each object that has any, which do not overlap and are not empty.
     objects: BTreeMap<O, BTreeMap<u64, Entry>>,
@@ -173,13 +198,29 @@ pub struct RedirectTable<O> {
 
 impl<O: Ord + Clone> RedirectTable<O> {
     /// The table of a default server that has everything itself.
-    pub fn new(home: ServerId) -> Self {
+    pub fn new(home: MemberId) -> Self {
         let last = Version::default();
         Self { home, last, objects: BTreeMap::new(), by_age: BTreeMap::new(), bytes: 0 }
     }
 
+    /// The table, to be kept.
+    pub fn snapshot(&self) -> TableSnapshot<O> {
+        let rows = self.oldest_first(None).map(|(object, row)| (object.clone(), row)).collect();
+        TableSnapshot { version: SNAPSHOT_VERSION, home: self.home, last: self.last, rows }
+    }
+
+    /// A table as it was kept.
+    pub fn restore_all(snapshot: TableSnapshot<O>) -> Result<Self, NotRestored> {
+        BadSnapshot::unless_version(snapshot.version)?;
+        let mut table = Self::resume(snapshot.home, snapshot.last)?;
+        for (row, (object, redirect)) in snapshot.rows.into_iter().enumerate() {
+            table.restore(&object, redirect).map_err(|why| NotRestored::Row { row, why })?;
+        }
+        Ok(table)
+    }
+
     /// A table whose versions go on behind `last`; rows that were kept are put in by [`Self::restore`].
-    pub fn resume(home: ServerId, last: Version) -> Result<Self, Misfit> {
+    pub fn resume(home: MemberId, last: Version) -> Result<Self, Misfit> {
         // Nobody gets that far by counting, and half of all numbers are left.
         if last.0 > u64::MAX / 2 {
             Err(Misfit::NoVersionsLeft(last.0))
@@ -225,7 +266,7 @@ impl<O: Ord + Clone> RedirectTable<O> {
 
     /// A write has brought these bytes to a server, which may be the default server: then they are redirected
     /// no longer. A write of no bytes changes nothing and has the version of the last one.
-    pub fn wrote(&mut self, object: &O, extent: Extent, server: ServerId) -> Wrote {
+    pub fn wrote(&mut self, object: &O, extent: Extent, server: MemberId) -> Wrote {
         if extent.is_empty() {
             return Wrote { version: self.last, stale: Vec::new() };
         }
@@ -291,7 +332,7 @@ impl<O: Ord + Clone> RedirectTable<O> {
     }
 
     /// The default server.
-    pub fn home(&self) -> ServerId {
+    pub fn home(&self) -> MemberId {
         self.home
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use evenkeel::draw::Seeded;
-use evenkeel::model::{NameTable, Server, ServerId};
+use evenkeel::model::{MemberId, NameTable, Server};
 use evenkeel::observe::{Forget, HeatMap, ServerLog, Unit};
 use evenkeel::place::two_choice::Probing;
 use evenkeel::place::{Options, PlaceError, PlaceFn, Placer, Servers, Spread};
@@ -45,7 +45,7 @@ struct Object<'a> {
 
 /// Where everything goes, and what comes of it.
 struct Placed {
-    servers: Vec<ServerId>,
+    servers: Vec<MemberId>,
     n_redirected: u64,
     n_probes: u64,
     loads: Vec<u128>,

@@ -7,7 +7,7 @@ mod log;
 mod timed;
 
 use evenkeel::draw::Seeded;
-use evenkeel::model::ServerId;
+use evenkeel::model::MemberId;
 use evenkeel::observe::{Forget, HeatMap, ServerLog, Unit};
 use evenkeel::place::{Placer, Servers, Test, Write};
 use evenkeel::policy::Kind;
@@ -161,14 +161,14 @@ impl Trial {
         let mut writes = self.writes.drawn(N_SERVERS, seed).unwrap_or_default();
         if self.in_sequence {
             for (object, write) in (0..).zip(&mut writes) {
-                (write.object, write.default) = (object, ServerId(object as u32 % N_SERVERS));
+                (write.object, write.default) = (object, MemberId(object as u32 % N_SERVERS));
             }
         }
         writes
     }
 
     /// Places all writes by a policy: the server of each, and how often servers were asked.
-    fn place(&self, lab: &Lab, (_, name, levels): (&str, &str, u32), seed: u64) -> (Vec<ServerId>, u64) {
+    fn place(&self, lab: &Lab, (_, name, levels): (&str, &str, u32), seed: u64) -> (Vec<MemberId>, u64) {
         let Kind::Place(place) = lab.policy(name).kind else { return (Vec::new(), 0) };
         let asks = name == POLICIES[TWO_CHOICE].1;
         let is_known = asks || self.writes.backlog.as_ref().is_none_or(|backlog| backlog.known);
@@ -177,7 +177,7 @@ impl Trial {
         let writes = self.writes(seed);
         let n_logs = if asks { 1 } else { self.n_logs };
         let mut draw = Seeded::new(sub_seed(seed, 4));
-        let mut servers = vec![ServerId(0); writes.len()];
+        let mut servers = vec![MemberId(0); writes.len()];
         let mut n_probes = 0;
         for owner in 0..n_logs {
             let log = ServerLog::new(first(), Unit::Mean, Forget::default());

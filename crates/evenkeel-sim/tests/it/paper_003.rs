@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use evenkeel::assign::{Assignment, ProcessId, Work, drawn, rank};
 use evenkeel::draw::{Draw, Seeded};
-use evenkeel::model::ServerId;
+use evenkeel::model::MemberId;
 use evenkeel::place::{Place, Turn};
 use evenkeel::policy::{Kind, Policy};
 use evenkeel::select::first;
@@ -116,9 +116,9 @@ impl Place for Warmest {
         false
     }
 
-    fn place(&mut self, turn: &Turn<'_>, _: &mut dyn Draw) -> ServerId {
+    fn place(&mut self, turn: &Turn<'_>, _: &mut dyn Draw) -> MemberId {
         let heat = &turn.servers.heat;
-        let free = (0..heat.n_servers() as u32).map(ServerId).filter(|server| !turn.taken.contains(server));
+        let free = (0..heat.n_servers() as u32).map(MemberId).filter(|server| !turn.taken.contains(server));
         free.max_by_key(|&server| (heat.warmth(server).connections, server)).unwrap_or(turn.default)
     }
 }

@@ -1,7 +1,7 @@
 //! What is found of paper 004, and whether a broken policy would be found out.
 
 use evenkeel::draw::Draw;
-use evenkeel::model::ServerId;
+use evenkeel::model::MemberId;
 use evenkeel::place::mlml::Mlml;
 use evenkeel::place::{Options, Place, Servers, Step, Test, Turn};
 use evenkeel::policy::{Kind, Policy};
@@ -70,9 +70,9 @@ fn threads_do_not_matter() {
 struct Heaviest;
 
 impl Place for Heaviest {
-    fn place(&mut self, turn: &Turn<'_>, _: &mut dyn Draw) -> ServerId {
+    fn place(&mut self, turn: &Turn<'_>, _: &mut dyn Draw) -> MemberId {
         let loads = turn.servers.log.loads();
-        let servers = (0..loads.len() as u32).map(ServerId);
+        let servers = (0..loads.len() as u32).map(MemberId);
         servers.max_by_key(|server| loads[server.index()]).unwrap_or(turn.default)
     }
 }
@@ -91,8 +91,8 @@ fn mlml_that_sorts_the_wrong_way_is_found_out() {
 struct SlowHalf;
 
 impl Place for SlowHalf {
-    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId {
-        let mut servers: Vec<ServerId> = (0..turn.servers.log.loads().len() as u32).map(ServerId).collect();
+    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId {
+        let mut servers: Vec<MemberId> = (0..turn.servers.log.loads().len() as u32).map(MemberId).collect();
         servers.sort_by_key(|server| turn.servers.log.load(*server));
         let half = servers.len() / 2;
         servers[half + draw.below((servers.len() - half) as u32) as usize]
@@ -116,7 +116,7 @@ impl Place for Inverted {
         self.0.open(steps, servers, options);
     }
 
-    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId {
+    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId {
         let options = Options { test: Test::Printed, ..*turn.options };
         self.0.place(&Turn { options: &options, ..*turn }, draw)
     }

@@ -7,18 +7,22 @@
 mod batch;
 mod cluster;
 mod columns;
+mod members;
 mod names;
 mod number;
 mod plan;
+mod snapshot;
 mod steps;
 
 pub use batch::{Batch, BatchBuilder, ExtraCopy, MAX_REPLICAS, MAX_REQUESTS, ModelError, Move, Replicas};
 pub use cluster::{Client, Cluster, MAX_SLOTS, Server, Speed};
 pub use columns::Details;
+pub use members::{MemberId, Members};
 pub use names::{NameTable, shown};
 pub(crate) use number::gcd;
 pub use number::{Fixed, Ratio};
 pub use plan::{Choice, Grant, Part, Schedule, Transfer};
+pub use snapshot::{BadSnapshot, SNAPSHOT_VERSION};
 pub use steps::{Step, steps};
 
 /// Index of a client in its batch.

@@ -4,7 +4,7 @@
 //! until it reports again, so that not everybody runs to the server that was coolest a while ago.
 
 use super::{Stray, known};
-use crate::model::ServerId;
+use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
 
 /// What is known of a server; nothing yet is 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -15,17 +15,30 @@ pub struct Warmth {
     pub last_used_ns: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Entry {
-    warmth: Warmth,
+/// What is known of a server, and since when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Known {
+    /// What that is.
+    pub warmth: Warmth,
     /// When it last reported.
-    heard_ns: Option<u64>,
+    pub heard_ns: Option<u64>,
+}
+
+/// A heat map as plain data.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HeatSnapshot {
+    /// Of this layout.
+    pub version: u32,
+    /// What is known of each server.
+    pub servers: Vec<Known>,
+    /// Whether who is chosen counts as connected until it reports.
+    pub is_optimistic: bool,
 }
 
 /// What is known of all servers.
 #[derive(Clone, Debug)]
 pub struct HeatMap {
-    entries: Vec<Entry>,
+    entries: Vec<Known>,
     is_optimistic: bool,
     /// The latest of all times at which one was chosen.
     newest_ns: u64,
@@ -35,10 +48,31 @@ impl HeatMap {
     /// The servers as they are known at first. If it is optimistic, who is chosen counts as connected until the next
     /// heartbeat.
     pub fn new(servers: impl IntoIterator<Item = Warmth>, is_optimistic: bool) -> Self {
-        let entry = |warmth| Entry { warmth, heard_ns: None };
-        let entries: Vec<Entry> = servers.into_iter().map(entry).collect();
+        let entry = |warmth| Known { warmth, heard_ns: None };
+        Self::of(servers.into_iter().map(entry).collect(), is_optimistic)
+    }
+
+    fn of(entries: Vec<Known>, is_optimistic: bool) -> Self {
         let newest_ns = entries.iter().map(|entry| entry.warmth.last_used_ns).max().unwrap_or(0);
         Self { entries, is_optimistic, newest_ns }
+    }
+
+    /// What is known, to be kept.
+    pub fn snapshot(&self) -> HeatSnapshot {
+        let (servers, is_optimistic) = (self.entries.clone(), self.is_optimistic);
+        HeatSnapshot { version: SNAPSHOT_VERSION, servers, is_optimistic }
+    }
+
+    /// A heat map as it was kept.
+    pub fn restore(snapshot: HeatSnapshot) -> Result<Self, BadSnapshot> {
+        BadSnapshot::unless_version(snapshot.version)?;
+        Ok(Self::of(snapshot.servers, snapshot.is_optimistic))
+    }
+
+    /// One more server, of which this is known.
+    pub fn add(&mut self, warmth: Warmth) {
+        self.newest_ns = self.newest_ns.max(warmth.last_used_ns);
+        self.entries.push(Known { warmth, heard_ns: None });
     }
 
     /// Servers of which nothing is known.
@@ -52,7 +86,7 @@ impl HeatMap {
     }
 
     /// A server reports its connections. A report that was overtaken by a later one is refused.
-    pub fn heartbeat(&mut self, now_ns: u64, server: ServerId, connections: u64) -> Result<(), Stray> {
+    pub fn heartbeat(&mut self, now_ns: u64, server: MemberId, connections: u64) -> Result<(), Stray> {
         let server_index = known(server, self.entries.len())?;
         let entry = &mut self.entries[server_index];
         if let Some(last_ns) = entry.heard_ns.filter(|&last_ns| last_ns > now_ns) {
@@ -64,7 +98,7 @@ impl HeatMap {
     }
 
     /// A server is chosen. It is then the one used last, also by a clock that is coarse or runs backwards.
-    pub fn choose(&mut self, now_ns: u64, server: ServerId) -> Result<(), Stray> {
+    pub fn choose(&mut self, now_ns: u64, server: MemberId) -> Result<(), Stray> {
         let server = known(server, self.entries.len())?;
         self.newest_ns = now_ns.max(self.newest_ns.saturating_add(1));
         let warmth = &mut self.entries[server].warmth;
@@ -77,7 +111,7 @@ impl HeatMap {
 
     /// What is known of a server, which must be one of them.
     #[inline]
-    pub fn warmth(&self, server: ServerId) -> Warmth {
+    pub fn warmth(&self, server: MemberId) -> Warmth {
         self.entries[server.index()].warmth
     }
 }

@@ -14,7 +14,7 @@
 use super::exp::exp;
 use super::{Stray, known};
 use crate::draw::Draw;
-use crate::model::ServerId;
+use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
 
 /// What loads are measured in before they become exponents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,6 +48,17 @@ pub fn lowered(probability: f64, load: f64) -> f64 {
     probability * exp(-load)
 }
 
+/// A log as plain data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LogSnapshot {
+    /// Of this layout.
+    pub version: u32,
+    /// The load of each server in bytes.
+    pub loads: Vec<u128>,
+    /// How likely each should be chosen.
+    pub probabilities: Vec<f64>,
+}
+
 /// The loads and probabilities of all servers.
 #[derive(Clone, Debug)]
 pub struct ServerLog {
@@ -68,6 +79,41 @@ impl ServerLog {
         Self { total: loads.iter().sum(), loads, own, shared: 0.0, unit, forget }
     }
 
+    /// What is known, to be kept.
+    pub fn snapshot(&self) -> LogSnapshot {
+        let (loads, probabilities) = (self.loads.clone(), self.probabilities());
+        LogSnapshot { version: SNAPSHOT_VERSION, loads, probabilities }
+    }
+
+    /// A log as it was kept.
+    pub fn restore(snapshot: LogSnapshot, unit: Unit, forget: Forget) -> Result<Self, BadSnapshot> {
+        let LogSnapshot { version, loads, probabilities } = snapshot;
+        BadSnapshot::unless_version(version)?;
+        BadSnapshot::unless(loads.len() == probabilities.len(), "more loads than probabilities, or fewer")?;
+        let are_shares = probabilities.iter().all(|p| (0.0..=1.0).contains(p));
+        let sum: f64 = probabilities.iter().sum();
+        let is_whole = loads.is_empty() || (sum - 1.0).abs() < 1e-3;
+        BadSnapshot::unless(are_shares && is_whole, "probabilities that do not add up to 1")?;
+        let total = loads.iter().fold(0, |sum: u128, load| sum.saturating_add(*load));
+        Ok(Self { loads, total, own: normalised(probabilities), shared: 0.0, unit, forget })
+    }
+
+    /// The same with the unit and the forgetting of this one.
+    pub(crate) fn restored(&self, snapshot: LogSnapshot) -> Result<Self, BadSnapshot> {
+        Self::restore(snapshot, self.unit, self.forget)
+    }
+
+    /// One more server, with so many bytes to write already. It is as likely as all others are on average.
+    pub fn add(&mut self, load: u64) {
+        let n = self.loads.len() as f64;
+        self.loads.push(load.into());
+        self.total = self.total.saturating_add(load.into());
+        let mut probabilities = self.probabilities();
+        probabilities.iter_mut().for_each(|p| *p *= n / (n + 1.0));
+        probabilities.push(1.0 / (n + 1.0));
+        (self.own, self.shared) = (normalised(probabilities), 0.0);
+    }
+
     /// All loads in bytes, by server.
     pub fn loads(&self) -> &[u128] {
         &self.loads
@@ -75,12 +121,12 @@ impl ServerLog {
 
     /// The load of a server, which must be one of them.
     #[inline]
-    pub fn load(&self, server: ServerId) -> u128 {
+    pub fn load(&self, server: MemberId) -> u128 {
         self.loads[server.index()]
     }
 
     /// So many bytes go to a server: formulas (1) to (3).
-    pub fn schedule(&mut self, server: ServerId, bytes: u128) -> Result<(), Stray> {
+    pub fn schedule(&mut self, server: MemberId, bytes: u128) -> Result<(), Stray> {
         let chosen = known(server, self.loads.len())?;
         self.loads[chosen] = self.loads[chosen].saturating_add(bytes);
         self.total = self.total.saturating_add(bytes);
@@ -96,7 +142,7 @@ impl ServerLog {
     }
 
     /// So many bytes at a server are done; if there were fewer, none are left.
-    pub fn complete(&mut self, server: ServerId, bytes: u128) -> Result<(), Stray> {
+    pub fn complete(&mut self, server: MemberId, bytes: u128) -> Result<(), Stray> {
         let load = &mut self.loads[known(server, self.own.len())?];
         let done = bytes.min(*load);
         *load -= done;
@@ -119,7 +165,7 @@ impl ServerLog {
 
     /// How likely a server should be chosen, by the paper's formulas; it must be one of them.
     #[inline]
-    pub fn probability(&self, server: ServerId) -> f64 {
+    pub fn probability(&self, server: MemberId) -> f64 {
         (self.own[server.index()] + self.shared).max(0.0)
     }
 
@@ -136,7 +182,7 @@ impl ServerLog {
     }
 
     /// A server drawn by [`Self::softmax`]; none if there is none.
-    pub fn draw(&self, draw: &mut dyn Draw) -> Option<ServerId> {
+    pub fn draw(&self, draw: &mut dyn Draw) -> Option<MemberId> {
         let mut left = draw.unit();
         let weights = self.softmax();
         let found = weights.iter().position(|weight| {
@@ -144,11 +190,11 @@ impl ServerLog {
             left < 0.0
         });
         // Rounding may leave a little; the last server gets it.
-        found.or(weights.len().checked_sub(1)).map(|server| ServerId(server as u32))
+        found.or(weights.len().checked_sub(1)).map(|server| MemberId(server as u32))
     }
 
     /// Sorts servers, which must be of these.
-    pub fn sort(&self, servers: &mut [ServerId], by: SortKey) {
+    pub fn sort(&self, servers: &mut [MemberId], by: SortKey) {
         // Stable, which is quick where little has changed.
         match by {
             SortKey::Load => servers.sort_by_key(|&server| (self.load(server), server)),

@@ -6,7 +6,8 @@
 //! * [`Lateness`] – how many times longer than expected each server takes at the moment.
 //!
 //! All are state machines: they are told what happens and asked what follows, and have no clock. What fits
-//! nothing is refused as [`Stray`] and changes nothing.
+//! nothing is refused as [`Stray`] and changes nothing. Servers may join; who has joined keeps its number
+//! ([`MemberId`]). What is known can be kept as plain data and restored.
 
 mod exp;
 mod heat;
@@ -14,11 +15,11 @@ mod lateness;
 mod log;
 pub mod speed;
 
-pub use heat::{HeatMap, Warmth};
+pub use heat::{HeatMap, HeatSnapshot, Known, Warmth};
 pub use lateness::Lateness;
-pub use log::{Forget, ServerLog, SortKey, Unit, lowered};
+pub use log::{Forget, LogSnapshot, ServerLog, SortKey, Unit, lowered};
 
-use crate::model::ServerId;
+use crate::model::MemberId;
 
 /// A report that fits nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,7 +32,7 @@ pub enum Stray {
 }
 
 /// Refuses a server that is not there.
-fn known(server: ServerId, n_servers: usize) -> Result<usize, Stray> {
+fn known(server: MemberId, n_servers: usize) -> Result<usize, Stray> {
     let is_known = server.index() < n_servers;
     is_known
         .then_some(server.index())

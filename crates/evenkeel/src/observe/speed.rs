@@ -8,7 +8,7 @@
 //! another chance.
 
 use super::exp::exp;
-use crate::model::ServerId;
+use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
 
 /// What makes a straggler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,13 +91,17 @@ pub struct Estimate {
 #[error("there is no server number {0}")]
 pub struct NoSuchServer(pub u32);
 
-/// Sums that fade with time.
-#[derive(Clone, Copy, Debug, Default)]
-struct Memory {
-    bytes: f64,
-    busy_ns: f64,
-    n_samples: f64,
-    is_slow: bool,
+/// Sums that fade with time, as of the last report.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Memory {
+    /// Bytes that were moved.
+    pub bytes: f64,
+    /// How long that took.
+    pub busy_ns: f64,
+    /// In how many reports.
+    pub n_samples: f64,
+    /// Whether the server was found to be slow by it.
+    pub is_slow: bool,
 }
 
 impl Memory {
@@ -108,6 +112,12 @@ impl Memory {
         self.n_samples = self.n_samples * kept + 1.0;
     }
 
+    fn can_be(&self) -> bool {
+        let Self { bytes, busy_ns, n_samples, .. } = *self;
+        let is_sum = |sum: f64| sum.is_finite() && sum >= 0.0;
+        [bytes, busy_ns, n_samples].into_iter().all(is_sum) && (n_samples == 0.0 || busy_ns > 0.0)
+    }
+
     /// Both sums fade alike, so it is the same however long ago the last sample was; then they were at least
     /// 1 ns.
     fn bytes_per_ns(&self) -> Option<f64> {
@@ -115,13 +125,26 @@ impl Memory {
     }
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Track {
+/// What was seen of a server.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Track {
     /// The latest report; one that seems to be earlier counts as if it were not.
-    last_ns: u64,
-    short: Memory,
-    long: Memory,
-    verdict: Verdict,
+    pub last_ns: u64,
+    /// The short-term memory.
+    pub short: Memory,
+    /// The long-term memory.
+    pub long: Memory,
+    /// What was thought of it when all were judged last.
+    pub verdict: Verdict,
+}
+
+/// All speeds as plain data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SpeedsSnapshot {
+    /// Of this layout.
+    pub version: u32,
+    /// What was seen of each server.
+    pub servers: Vec<Track>,
 }
 
 /// What was seen of each server, and the verdicts.
@@ -146,13 +169,31 @@ impl Speeds {
         Self { tuning, tracks: vec![Track::default(); n_servers] }
     }
 
+    /// What was seen, to be kept.
+    pub fn snapshot(&self) -> SpeedsSnapshot {
+        SpeedsSnapshot { version: SNAPSHOT_VERSION, servers: self.tracks.clone() }
+    }
+
+    /// Speeds as they were kept.
+    pub fn restore(snapshot: SpeedsSnapshot, tuning: Tuning) -> Result<Self, BadSnapshot> {
+        BadSnapshot::unless_version(snapshot.version)?;
+        let can_be = |track: &Track| track.short.can_be() && track.long.can_be();
+        BadSnapshot::unless(snapshot.servers.iter().all(can_be), "a sum that is no number of bytes or time")?;
+        Ok(Self { tracks: snapshot.servers, ..Self::new(0, tuning) })
+    }
+
+    /// One more server, of which nothing is known.
+    pub fn add(&mut self) {
+        self.tracks.push(Track::default());
+    }
+
     /// A transfer from or to a server is done, or has got on: so many bytes in the time since it began or was
     /// last reported. One that stands still should be reported as well, with no bytes: else nobody knows.
     /// Tells whether the report counts: one that took no time, or cannot be true, is ignored.
     pub fn moved(
         &mut self,
         now_ns: u64,
-        server: ServerId,
+        server: MemberId,
         bytes: u64,
         duration_ns: u64,
     ) -> Result<bool, NoSuchServer> {
@@ -187,12 +228,12 @@ impl Speeds {
     }
 
     /// What was thought of a server when all were judged last.
-    pub fn verdict(&self, server: ServerId) -> Result<Verdict, NoSuchServer> {
+    pub fn verdict(&self, server: MemberId) -> Result<Verdict, NoSuchServer> {
         self.tracks.get(server.index()).map(|track| track.verdict).ok_or(NoSuchServer(server.0))
     }
 
     /// The speeds of a server, if any report of it has counted, however old.
-    pub fn estimate(&self, server: ServerId) -> Result<Option<Estimate>, NoSuchServer> {
+    pub fn estimate(&self, server: MemberId) -> Result<Option<Estimate>, NoSuchServer> {
         let track = self.tracks.get(server.index()).ok_or(NoSuchServer(server.0))?;
         let speeds = track.short.bytes_per_ns().zip(track.long.bytes_per_ns());
         Ok(speeds

@@ -4,12 +4,12 @@
 
 use super::{Place, Turn, draw_other};
 use crate::draw::Draw;
-use crate::model::ServerId;
+use crate::model::MemberId;
 
 /// The policy.
 #[derive(Debug, Default)]
 pub struct HdfsRandom {
-    skip: Vec<ServerId>,
+    skip: Vec<MemberId>,
 }
 
 impl Place for HdfsRandom {
@@ -17,7 +17,7 @@ impl Place for HdfsRandom {
         false
     }
 
-    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId {
+    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId {
         self.skip.clear();
         self.skip.extend(turn.taken);
         self.skip.sort_unstable();

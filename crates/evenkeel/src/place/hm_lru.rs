@@ -7,7 +7,7 @@
 
 use super::{Place, Turn, draw_other};
 use crate::draw::Draw;
-use crate::model::ServerId;
+use crate::model::MemberId;
 use crate::observe::HeatMap;
 
 const N_CANDIDATES: usize = 3;
@@ -15,8 +15,8 @@ const N_CANDIDATES: usize = 3;
 /// The policy.
 #[derive(Debug, Default)]
 pub struct HmLru {
-    skip: Vec<ServerId>,
-    candidates: Vec<ServerId>,
+    skip: Vec<MemberId>,
+    candidates: Vec<MemberId>,
 }
 
 impl Place for HmLru {
@@ -24,7 +24,7 @@ impl Place for HmLru {
         false
     }
 
-    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId {
+    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId {
         let heat = &turn.servers.heat;
         self.skip.clear();
         self.skip.extend(turn.taken);
@@ -39,7 +39,7 @@ impl Place for HmLru {
 }
 
 /// The candidate of least weight, if there is any; all must be in the map.
-pub fn coolest(heat: &HeatMap, candidates: &[ServerId]) -> Option<ServerId> {
+pub fn coolest(heat: &HeatMap, candidates: &[MemberId]) -> Option<MemberId> {
     candidates.iter().copied().min_by_key(|&server| {
         let warmth = heat.warmth(server);
         (weight(heat, candidates, server), warmth.connections, warmth.last_used_ns, server)
@@ -47,8 +47,8 @@ pub fn coolest(heat: &HeatMap, candidates: &[ServerId]) -> Option<ServerId> {
 }
 
 /// The ranks of a candidate by connections and by time of last use, from 1 on, added up.
-pub fn weight(heat: &HeatMap, candidates: &[ServerId], server: ServerId) -> usize {
-    let rank = |of: &dyn Fn(ServerId) -> u64| {
+pub fn weight(heat: &HeatMap, candidates: &[MemberId], server: MemberId) -> usize {
+    let rank = |of: &dyn Fn(MemberId) -> u64| {
         // A rank counts the different values below, each where it stands first.
         let is_first = |k: usize| candidates[..k].iter().all(|&before| of(before) != of(candidates[k]));
         1 + (0..candidates.len()).filter(|&k| of(candidates[k]) < of(server) && is_first(k)).count()

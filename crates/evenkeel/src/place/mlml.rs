@@ -8,7 +8,7 @@
 use super::ranking::Ranking;
 use super::{Options, Place, Servers, Step, Turn, longest_first};
 use crate::draw::Draw;
-use crate::model::ServerId;
+use crate::model::MemberId;
 
 /// The policy.
 #[derive(Debug)]
@@ -29,7 +29,7 @@ impl Place for Mlml {
         self.ranking.sort(servers, options);
     }
 
-    fn place(&mut self, turn: &Turn<'_>, _: &mut dyn Draw) -> ServerId {
+    fn place(&mut self, turn: &Turn<'_>, _: &mut dyn Draw) -> MemberId {
         self.ranking.refresh(turn.servers, turn.options);
         let order = self.ranking.order();
         let turns = turn.place * turn.options.n_replicas as usize + turn.copy as usize;

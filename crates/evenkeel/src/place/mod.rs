@@ -28,15 +28,15 @@ pub mod two_choice;
 use std::fmt;
 use std::ops::Range;
 
-pub use default::default_server;
-pub use placer::{Placer, Servers};
+pub use default::{default_server, homes};
+pub use placer::{Placer, PlacerSnapshot, Servers};
 pub use spread::Spread;
 pub use step::{Step, Write, pieces};
 
 use self::ranking::Ranking;
 use self::two_choice::Probing;
 use crate::draw::Draw;
-use crate::model::ServerId;
+use crate::model::MemberId;
 use crate::observe::SortKey;
 
 /// Sections of [`nltr`] are halved at most so often: no more servers can be told apart.
@@ -97,6 +97,8 @@ pub enum PlaceError {
         "{n_replicas} copies on different servers need as many servers, and there are {n_servers}; ask for fewer copies"
     )]
     TooFewServers { n_replicas: u32, n_servers: u32 },
+    #[error("{n_replicas} copies need as many servers that are up, and {n_up} are; wait for others")]
+    TooFewUp { n_replicas: u32, n_up: u32 },
     #[error("{levels} levels are too many; ask for at most {MAX_LEVELS}")]
     TooManyLevels { levels: u32 },
     #[error("the server log has {n_in_log} servers and the heat map {n_in_map}; give both the same")]
@@ -114,10 +116,10 @@ pub struct Turn<'a> {
     pub copy: u32,
     /// Its length.
     pub bytes: u128,
-    /// Where this copy goes unless another server is better; it has none yet.
-    pub default: ServerId,
-    /// The servers that have a copy.
-    pub taken: &'a [ServerId],
+    /// Where this copy goes unless another server is better; it is up and has none yet.
+    pub default: MemberId,
+    /// The servers that have a copy, and those that are down.
+    pub taken: &'a [MemberId],
     /// What is known of all servers.
     pub servers: &'a Servers,
     /// What was asked for.
@@ -125,14 +127,14 @@ pub struct Turn<'a> {
 }
 
 impl Turn<'_> {
-    /// Whether a server has no copy yet.
+    /// Whether a server is up and has no copy yet.
     #[inline]
-    fn is_free(&self, server: ServerId) -> bool {
+    fn is_free(&self, server: MemberId) -> bool {
         !self.taken.contains(&server)
     }
 
     /// The redirect test of paper 004: a target has to be worth it, else the copy goes to its default.
-    fn worth(&self, target: ServerId) -> ServerId {
+    fn worth(&self, target: MemberId) -> MemberId {
         let load = |server| self.servers.log.load(server);
         // Without a subtraction, as the benefit may be negative.
         let is_above = load(self.default) > load(target).saturating_add(self.options.threshold_bytes.into());
@@ -141,7 +143,7 @@ impl Turn<'_> {
 
     /// The lighter of two free servers drawn from a part of the ranking, or the one that is free there; if none is, the
     /// first free one of all.
-    fn lighter_of_two(&self, ranking: &Ranking, part: Range<usize>, draw: &mut dyn Draw) -> Option<ServerId> {
+    fn lighter_of_two(&self, ranking: &Ranking, part: Range<usize>, draw: &mut dyn Draw) -> Option<MemberId> {
         let ranks = self.taken.iter().map(|&server| ranking.rank(server));
         let mut skip: Vec<usize> = ranks.filter(|rank| part.contains(rank)).collect();
         skip.sort_unstable();
@@ -175,7 +177,7 @@ pub trait Place: fmt::Debug + Send {
     fn open(&mut self, _steps: &mut [Step], _servers: &Servers, _options: &Options) {}
 
     /// A server for a copy, one that has none yet.
-    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId;
+    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId;
 
     /// How often servers were asked for their loads so far.
     fn n_probes(&self) -> u64 {
@@ -187,9 +189,9 @@ pub trait Place: fmt::Debug + Send {
 pub type PlaceFn = fn(&Options, n_servers: u32) -> Box<dyn Place>;
 
 /// A server drawn from all but those in `skip`, which are sorted; it is added to them. None if there is none.
-fn draw_other(n_servers: usize, skip: &mut Vec<ServerId>, draw: &mut dyn Draw) -> Option<ServerId> {
+fn draw_other(n_servers: usize, skip: &mut Vec<MemberId>, draw: &mut dyn Draw) -> Option<MemberId> {
     let n_free = n_servers.checked_sub(skip.len()).filter(|&n| n > 0)?;
-    let mut drawn = ServerId(draw.below(n_free as u32));
+    let mut drawn = MemberId(draw.below(n_free as u32));
     let mut at = 0;
     while at < skip.len() && skip[at] <= drawn {
         drawn.0 += 1;

@@ -14,7 +14,7 @@ use std::ops::Range;
 use super::ranking::Ranking;
 use super::{Options, Place, Servers, Step, Turn, longest_first};
 use crate::draw::Draw;
-use crate::model::ServerId;
+use crate::model::MemberId;
 
 /// What becomes of a section of writes that are all equally long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Place for Nltr {
         }
     }
 
-    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId {
+    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId {
         self.ranking.refresh(turn.servers, turn.options);
         let section = self.of_steps[turn.place].clone();
         let target = turn.lighter_of_two(&self.ranking, section, draw);

@@ -3,8 +3,8 @@
 use super::step::Steps;
 use super::{MAX_LEVELS, Options, Place, PlaceError, PlaceFn, Turn, Write};
 use crate::draw::Draw;
-use crate::model::ServerId;
-use crate::observe::{HeatMap, ServerLog};
+use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
+use crate::observe::{HeatMap, HeatSnapshot, LogSnapshot, ServerLog, Stray, Warmth};
 
 /// What is known of all servers.
 #[derive(Clone, Debug)]
@@ -19,13 +19,37 @@ pub struct Servers {
 /// [complete](ServerLog::complete), and heartbeats.
 #[derive(Debug)]
 pub struct Placer {
+    make: PlaceFn,
     policy: Box<dyn Place>,
     options: Options,
     servers: Servers,
+    /// Servers that are down, ascending.
+    down: Vec<MemberId>,
+    /// Those, and the servers of the copies of a step that are placed.
+    taken: Vec<MemberId>,
     steps: Steps,
     /// The servers of each step of the window, by number.
-    placed: Vec<ServerId>,
+    placed: Vec<MemberId>,
     n_redirected: u64,
+    /// Asked for by the policy before it was made anew.
+    n_probes: u64,
+}
+
+/// A placer as plain data. What a policy remembers of single writes is forgotten.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PlacerSnapshot {
+    /// Of this layout.
+    pub version: u32,
+    /// What was sent where.
+    pub log: LogSnapshot,
+    /// What servers have reported.
+    pub heat: HeatSnapshot,
+    /// Servers that are down.
+    pub down: Vec<MemberId>,
+    /// How many writes have no copy on their default server.
+    pub n_redirected: u64,
+    /// How often servers were asked for their loads.
+    pub n_probes: u64,
 }
 
 impl Placer {
@@ -44,9 +68,62 @@ impl Placer {
             _ if levels > MAX_LEVELS => return Err(PlaceError::TooManyLevels { levels }),
             _ => {}
         }
-        let policy = policy(&options, n_servers);
-        let (steps, placed) = (Steps::default(), Vec::new());
-        Ok(Self { policy, options, servers, steps, placed, n_redirected: 0 })
+        let make = policy;
+        let policy = make(&options, n_servers);
+        let (steps, placed, down, taken) = (Steps::default(), Vec::new(), Vec::new(), Vec::new());
+        Ok(Self { make, policy, options, servers, down, taken, steps, placed, n_redirected: 0, n_probes: 0 })
+    }
+
+    /// What it knows, to be kept.
+    pub fn snapshot(&self) -> PlacerSnapshot {
+        PlacerSnapshot {
+            version: SNAPSHOT_VERSION,
+            log: self.servers.log.snapshot(),
+            heat: self.servers.heat.snapshot(),
+            down: self.down.clone(),
+            n_redirected: self.n_redirected,
+            n_probes: self.n_probes(),
+        }
+    }
+
+    /// Goes on with what was kept of a placer with as many servers as this one has, or more.
+    pub fn restore(&mut self, snapshot: PlacerSnapshot) -> Result<(), BadSnapshot> {
+        let PlacerSnapshot { version, log, heat, down, n_redirected, n_probes } = snapshot;
+        BadSnapshot::unless_version(version)?;
+        let n = log.loads.len();
+        let is_same = n == heat.servers.len() && n >= self.servers.heat.n_servers();
+        BadSnapshot::unless(is_same, "fewer servers than there are")?;
+        let are_known = down.iter().all(|server| server.index() < n) && down.is_sorted_by(|a, b| a < b);
+        BadSnapshot::unless(are_known, "servers that are down, but not there or there twice")?;
+        let log = self.servers.log.restored(log)?;
+        self.servers = Servers { log, heat: HeatMap::restore(heat)? };
+        self.policy = (self.make)(&self.options, n as u32);
+        (self.down, self.n_redirected, self.n_probes) = (down, n_redirected, n_probes);
+        Ok(())
+    }
+
+    /// A server joins, with so many bytes to write already; gives its number.
+    pub fn add_server(&mut self, load: u64) -> MemberId {
+        self.servers.log.add(load);
+        self.servers.heat.add(Warmth::default());
+        let n_servers = self.servers.heat.n_servers() as u32;
+        self.n_probes += self.policy.n_probes();
+        self.policy = (self.make)(&self.options, n_servers);
+        MemberId(n_servers - 1)
+    }
+
+    /// A server is up, or it is down, or has left: then nothing goes there.
+    pub fn set_up(&mut self, server: MemberId, is_up: bool) -> Result<(), Stray> {
+        let n_servers = self.servers.heat.n_servers() as u32;
+        if server.0 >= n_servers {
+            return Err(Stray::UnknownServer { server: server.0, n_servers });
+        }
+        match (self.down.binary_search(&server), is_up) {
+            (Ok(place), true) => _ = self.down.remove(place),
+            (Err(place), false) => self.down.insert(place, server),
+            _ => {}
+        }
+        Ok(())
     }
 
     /// Places the writes of a window and adds the servers of each to `out`, as many as there are copies, the first copy
@@ -56,18 +133,22 @@ impl Placer {
         now_ns: u64,
         window: &[Write],
         draw: &mut dyn Draw,
-        out: &mut Vec<ServerId>,
+        out: &mut Vec<MemberId>,
     ) -> Result<(), PlaceError> {
         let n_servers = self.servers.log.loads().len();
         if let Some(row) = window.iter().position(|write| write.default.index() >= n_servers) {
             let server = window[row].default.0;
             return Err(PlaceError::UnknownDefault { row, server, n_servers: n_servers as u32 });
         }
+        let (n_replicas, n_up) = (self.options.n_replicas, (n_servers - self.down.len()) as u32);
+        if n_replicas > n_up {
+            return Err(PlaceError::TooFewUp { n_replicas, n_up });
+        }
         self.steps.divide(window, self.policy.merges());
         self.policy.open(&mut self.steps.all, &self.servers, &self.options);
         let n_copies = self.options.n_replicas as usize;
         self.placed.clear();
-        self.placed.resize(self.steps.all.len() * n_copies, ServerId(0));
+        self.placed.resize(self.steps.all.len() * n_copies, MemberId(0));
         for place in 0..self.steps.all.len() {
             self.place_step(place, now_ns, draw);
         }
@@ -86,7 +167,7 @@ impl Placer {
         writes: &[Write],
         window: usize,
         draw: &mut dyn Draw,
-    ) -> Result<Vec<ServerId>, PlaceError> {
+    ) -> Result<Vec<MemberId>, PlaceError> {
         let mut out = Vec::with_capacity(writes.len() * self.options.n_replicas as usize);
         for window in writes.chunks(window.max(1)) {
             self.window(0, window, draw, &mut out)?;
@@ -100,18 +181,19 @@ impl Placer {
         let n_servers = self.servers.log.loads().len();
         let n_copies = self.options.n_replicas as usize;
         let copies = &mut self.placed[step.number as usize * n_copies..][..n_copies];
-        for copy in 0..n_copies {
-            let (taken, rest) = copies.split_at_mut(copy);
+        self.taken.clone_from(&self.down);
+        for (copy, place_of_copy) in copies.iter_mut().enumerate() {
             let behind = (0..n_servers).map(|k| (step.default.index() + copy + k) % n_servers);
-            let mut behind = behind.map(|server| ServerId(server as u32));
-            let default = behind.find(|server| !taken.contains(server)).unwrap_or(step.default);
-            let (servers, options) = (&self.servers, &self.options);
+            let mut behind = behind.map(|server| MemberId(server as u32));
+            let default = behind.find(|server| !self.taken.contains(server)).unwrap_or(step.default);
+            let (taken, servers, options) = (self.taken.as_slice(), &self.servers, &self.options);
             let turn = Turn { place, copy: copy as u32, bytes: step.bytes, default, taken, servers, options };
             let server = self.policy.place(&turn, draw);
             // Policies give servers that are there; if one did not, nothing would be known of it.
             let _ = self.servers.log.schedule(server, step.bytes);
             let _ = self.servers.heat.choose(now_ns, server);
-            rest[0] = server;
+            self.taken.push(server);
+            *place_of_copy = server;
         }
     }
 
@@ -132,6 +214,6 @@ impl Placer {
 
     /// How often servers were asked for their loads so far.
     pub fn n_probes(&self) -> u64 {
-        self.policy.n_probes()
+        self.n_probes + self.policy.n_probes()
     }
 }

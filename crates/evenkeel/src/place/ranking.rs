@@ -3,22 +3,22 @@
 use std::ops::Range;
 
 use super::{Options, Servers};
-use crate::model::ServerId;
+use crate::model::MemberId;
 use crate::observe::SortKey;
 
 /// All servers, the best first. Stays as it is for a window, or is sorted again for each step.
 #[derive(Debug)]
 pub(super) struct Ranking {
-    order: Vec<ServerId>,
+    order: Vec<MemberId>,
     /// Where each server stands.
     rank: Vec<u32>,
     /// Chosen since servers were sorted, so its load has grown.
-    chosen: Option<ServerId>,
+    chosen: Option<MemberId>,
 }
 
 impl Ranking {
     pub(super) fn new(n_servers: u32) -> Self {
-        Self { order: (0..n_servers).map(ServerId).collect(), rank: (0..n_servers).collect(), chosen: None }
+        Self { order: (0..n_servers).map(MemberId).collect(), rank: (0..n_servers).collect(), chosen: None }
     }
 
     /// A window begins.
@@ -33,7 +33,7 @@ impl Ranking {
         match (options.sort_key, self.chosen.take()) {
             (SortKey::Load, Some(chosen)) if options.resort => {
                 // It alone has moved, and only to the back.
-                let key = |server: ServerId| (servers.log.load(server), server);
+                let key = |server: MemberId| (servers.log.load(server), server);
                 let from = self.rank[chosen.index()] as usize;
                 let n_lighter = self.order[from + 1..].partition_point(|&other| key(other) < key(chosen));
                 self.order[from..=from + n_lighter].rotate_left(1);
@@ -45,17 +45,17 @@ impl Ranking {
     }
 
     /// All servers in order.
-    pub(super) fn order(&self) -> &[ServerId] {
+    pub(super) fn order(&self) -> &[MemberId] {
         &self.order
     }
 
     /// Where a server stands.
-    pub(super) fn rank(&self, server: ServerId) -> usize {
+    pub(super) fn rank(&self, server: MemberId) -> usize {
         self.rank[server.index()] as usize
     }
 
     /// Notes who was chosen.
-    pub(super) fn choose(&mut self, server: ServerId) -> ServerId {
+    pub(super) fn choose(&mut self, server: MemberId) -> MemberId {
         self.chosen = Some(server);
         server
     }

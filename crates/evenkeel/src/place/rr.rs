@@ -5,7 +5,7 @@
 
 use super::{Place, Turn};
 use crate::draw::Draw;
-use crate::model::ServerId;
+use crate::model::MemberId;
 
 /// The policy.
 #[derive(Clone, Copy, Debug)]
@@ -16,7 +16,7 @@ impl Place for Rr {
         false
     }
 
-    fn place(&mut self, turn: &Turn<'_>, _: &mut dyn Draw) -> ServerId {
+    fn place(&mut self, turn: &Turn<'_>, _: &mut dyn Draw) -> MemberId {
         turn.default
     }
 }

@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 
-use super::ServerId;
+use super::MemberId;
 
 /// A write that waits in a window: a row of the paper's request table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub struct Write {
     /// Which object; of equally long ones the lowest is placed first.
     pub object: u64,
     /// The default server of the object.
-    pub default: ServerId,
+    pub default: MemberId,
     /// Where in the object it begins. No policy looks at it.
     pub offset: u64,
     /// Its length.
@@ -23,7 +23,7 @@ pub struct Step {
     /// Which object.
     pub object: u64,
     /// Its default server; that of the first write, if they differ.
-    pub default: ServerId,
+    pub default: MemberId,
     /// The length of all of it.
     pub bytes: u128,
     /// Its number, by first write.

@@ -7,7 +7,7 @@
 use super::ranking::Ranking;
 use super::{Options, Place, Servers, Step, Turn};
 use crate::draw::Draw;
-use crate::model::ServerId;
+use crate::model::MemberId;
 
 /// The policy.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Place for Trh {
         self.ranking.sort(servers, options);
     }
 
-    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId {
+    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId {
         self.ranking.refresh(turn.servers, turn.options);
         let top_half = 0..(self.ranking.order().len() / 2).max(1);
         let target = turn.lighter_of_two(&self.ranking, top_half, draw);

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 
 use super::{Place, Turn, draw_other};
 use crate::draw::Draw;
-use crate::model::ServerId;
+use crate::model::MemberId;
 
 /// How writers learn loads. Usually each write asks for itself, when all before it have arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -41,10 +41,10 @@ pub struct TwoChoice {
     /// The last answer of each server.
     answers: Vec<Answer>,
     /// Writes that have not arrived, oldest first, and how many bytes of them go to each server.
-    in_flight: VecDeque<(u64, ServerId, u128)>,
+    in_flight: VecDeque<(u64, MemberId, u128)>,
     bytes_in_flight: Vec<u128>,
     n_probes: u64,
-    skip: Vec<ServerId>,
+    skip: Vec<MemberId>,
 }
 
 impl TwoChoice {
@@ -74,7 +74,7 @@ impl TwoChoice {
     }
 
     /// The load of a server as the writer knows it, who asks if nobody has lately.
-    fn known_load(&mut self, turn: &Turn<'_>, server: ServerId) -> u128 {
+    fn known_load(&mut self, turn: &Turn<'_>, server: MemberId) -> u128 {
         let answer = &mut self.answers[server.index()];
         if self.now >= answer.end {
             self.n_probes += 1;
@@ -89,7 +89,7 @@ impl TwoChoice {
         answer.load
     }
 
-    fn lighter(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId {
+    fn lighter(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId {
         self.skip.clear();
         self.skip.extend(turn.taken.iter().chain([&turn.default]));
         self.skip.sort_unstable();
@@ -99,7 +99,7 @@ impl TwoChoice {
     }
 
     /// A copy is on its way to a server.
-    fn send(&mut self, server: ServerId, bytes: u128) {
+    fn send(&mut self, server: MemberId, bytes: u128) {
         self.in_flight.push_back((self.now, server, bytes));
         self.bytes_in_flight[server.index()] += bytes;
         if self.probing.pre_assign {
@@ -114,7 +114,7 @@ impl Place for TwoChoice {
         false
     }
 
-    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> ServerId {
+    fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId {
         if turn.copy == 0 {
             self.tick();
         }

@@ -9,6 +9,7 @@ mod explain;
 mod explain_clients;
 mod golden_2;
 mod machine;
+mod members;
 mod observe_speed;
 mod optimal;
 mod oracles;

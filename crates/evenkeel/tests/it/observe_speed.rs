@@ -1,7 +1,7 @@
 //! Speeds and stragglers, on made-up transfers.
 
 use evenkeel::draw::{Draw, Seeded};
-use evenkeel::model::ServerId;
+use evenkeel::model::MemberId;
 use evenkeel::observe::speed::{NoSuchServer, Speeds, Tuning, Verdict};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -43,7 +43,7 @@ impl Cluster {
 
     fn second(&mut self) -> Vec<Verdict> {
         self.now_ns += SECOND;
-        for (server, next_ns) in (0..).map(ServerId).zip(&mut self.next_ns) {
+        for (server, next_ns) in (0..).map(MemberId).zip(&mut self.next_ns) {
             loop {
                 let noise = self.noise.as_mut().map_or(100, |rng| 80 + u64::from(rng.below(41)));
                 let duration_ns = USUAL_NS * self.percent[server.index()] * noise / 10_000;
@@ -155,7 +155,7 @@ fn alone_nobody_is_a_straggler() {
     assert_eq!(cluster.run(60)[59], [Verdict::Steady]);
     // Nor if nothing is known of the others.
     let mut speeds = Speeds::new(3, Tuning::default());
-    (1..10).for_each(|i| _ = speeds.moved(i * SECOND, ServerId(1), 1, SECOND).expect("server 1"));
+    (1..10).for_each(|i| _ = speeds.moved(i * SECOND, MemberId(1), 1, SECOND).expect("server 1"));
     let verdicts: Vec<Verdict> = speeds.judge(10 * SECOND).collect();
     assert_eq!(verdicts, [Verdict::Unknown, Verdict::Steady, Verdict::Unknown]);
     assert_eq!(Speeds::new(0, Tuning::default()).judge(0).count(), 0);
@@ -173,7 +173,7 @@ fn of_two_the_slow_one_is_found() {
 fn stands_still() {
     let mut speeds = Speeds::new(3, Tuning::default());
     let mut second = |now: u64, bytes: [u64; 3]| {
-        for (server, bytes) in (0..).map(ServerId).zip(bytes) {
+        for (server, bytes) in (0..).map(MemberId).zip(bytes) {
             speeds.moved(now * SECOND, server, bytes, SECOND).expect("three servers");
         }
         speeds.judge(now * SECOND).collect::<Vec<_>>()
@@ -188,7 +188,7 @@ fn stands_still() {
     assert!(verdicts[239].iter().all(|verdict| !verdict.is_straggler()));
     let mut speeds = Speeds::new(2, Tuning::default());
     for now in 1..9 {
-        for server in [ServerId(0), ServerId(1)] {
+        for server in [MemberId(0), MemberId(1)] {
             assert_eq!(speeds.moved(now * SECOND, server, 0, SECOND), Ok(true));
         }
         assert!(speeds.judge(now * SECOND).all(|verdict| !verdict.is_straggler()));
@@ -206,7 +206,7 @@ fn gets_another_chance() {
     assert_eq!(verdicts, [Verdict::LongTerm, Verdict::Steady, Verdict::Steady]);
     let verdicts: Vec<Verdict> = speeds.judge(now_ns + 4000 * SECOND).collect();
     assert_eq!(verdicts, [Verdict::Unknown; 3]);
-    assert!(speeds.estimate(ServerId(0)).expect("server 0").is_some());
+    assert!(speeds.estimate(MemberId(0)).expect("server 0").is_some());
     let verdicts: Vec<Verdict> = speeds.judge(now_ns).collect();
     assert_eq!(verdicts[0], Verdict::LongTerm, "it is as slow as it was, if time runs backwards");
 }
@@ -214,16 +214,16 @@ fn gets_another_chance() {
 #[test]
 fn what_cannot_be_is_ignored() {
     let mut speeds = Speeds::new(1, Tuning::default());
-    let server = ServerId(0);
+    let server = MemberId(0);
     for (bytes, duration_ns) in
         [(CHUNK, 0), (0, 0), (1, u64::MAX), (1, 3601 * SECOND), (u64::MAX, 1), (1001, 1)]
     {
         assert_eq!(speeds.moved(5, server, bytes, duration_ns), Ok(false), "{bytes} in {duration_ns} ns");
     }
     assert_eq!(speeds.estimate(server), Ok(None));
-    assert_eq!(speeds.moved(5, ServerId(1), 1, 1), Err(NoSuchServer(1)));
-    assert_eq!(speeds.estimate(ServerId(1)), Err(NoSuchServer(1)));
-    assert_eq!(speeds.verdict(ServerId(7)), Err(NoSuchServer(7)));
+    assert_eq!(speeds.moved(5, MemberId(1), 1, 1), Err(NoSuchServer(1)));
+    assert_eq!(speeds.estimate(MemberId(1)), Err(NoSuchServer(1)));
+    assert_eq!(speeds.verdict(MemberId(7)), Err(NoSuchServer(7)));
     assert_eq!(speeds.moved(5, server, 1000, 1), Ok(true));
     let estimate = speeds.estimate(server).expect("server 0").expect("a report");
     assert_eq!((estimate.short_bytes_per_s, estimate.long_bytes_per_s), (1e12, 1e12));
@@ -235,12 +235,12 @@ fn fades_exponentially() {
     let tuning = Tuning::default();
     for (steps, passed_ns) in [(1, tuning.short_ns), (1000, tuning.short_ns / 1000)] {
         let mut speeds = Speeds::new(1, tuning);
-        let report = |speeds: &mut Speeds, now, bytes, ns| _ = speeds.moved(now, ServerId(0), bytes, ns);
+        let report = |speeds: &mut Speeds, now, bytes, ns| _ = speeds.moved(now, MemberId(0), bytes, ns);
         report(&mut speeds, 0, SECOND, SECOND);
         // Reports too short to count for anything but that time goes on.
         (1..steps).for_each(|i| report(&mut speeds, i * passed_ns, 0, 1));
         report(&mut speeds, steps * passed_ns, 0, SECOND);
-        let estimate = speeds.estimate(ServerId(0)).expect("server 0").expect("a report");
+        let estimate = speeds.estimate(MemberId(0)).expect("server 0").expect("a report");
         let left = (-1.0_f64).exp();
         assert!((estimate.short_bytes_per_s / 1e9 - left / (1.0 + left)).abs() < 1e-4, "{estimate:?}");
     }
@@ -266,8 +266,8 @@ proptest! {
             let mut speeds = Speeds::new(3, tuning);
             let mut all = Vec::new();
             for &(now_ns, server, bytes, duration_ns) in &events {
-                let counts = speeds.moved(now_ns, ServerId(server), bytes, duration_ns).expect("three servers");
-                let estimate = speeds.estimate(ServerId(server)).expect("three servers");
+                let counts = speeds.moved(now_ns, MemberId(server), bytes, duration_ns).expect("three servers");
+                let estimate = speeds.estimate(MemberId(server)).expect("three servers");
                 let verdicts: Vec<Verdict> = speeds.judge(now_ns).collect();
                 all.push((counts, estimate, verdicts));
             }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel::draw::{Draw, Seeded};
-use evenkeel::model::{Ratio, ServerId};
+use evenkeel::model::{MemberId, Ratio};
 use evenkeel::observe::{Forget, HeatMap, ServerLog, SortKey, Stray, Unit, Warmth, lowered};
 use evenkeel::place::nltr::{Equal, Sections, server_sections, write_sections};
 use evenkeel::place::two_choice::Probing;
@@ -93,9 +93,9 @@ fn g_004_1() {
 #[test]
 fn g_004_2() {
     let mut log = ServerLog::new([0; 4], Unit::Bytes(2), Forget::default());
-    log.schedule(ServerId(1), 2).expect("known");
+    log.schedule(MemberId(1), 2).expect("known");
     assert_close(&log.probabilities(), &[0.302_676_71, 0.091_969_86, 0.302_676_71, 0.302_676_71], 5e-9);
-    log.schedule(ServerId(0), 1).expect("known");
+    log.schedule(MemberId(0), 1).expect("known");
     assert_close(&log.probabilities(), &[0.183_582_71, 0.131_667_86, 0.342_374_72, 0.342_374_72], 5e-9);
     assert_eq!(log.loads(), [1, 2, 0, 0]);
 }
@@ -105,12 +105,12 @@ fn g_004_2() {
 fn g_004_3() {
     let mut log = ServerLog::new([0; 3], Unit::Bytes(10), Forget::default());
     for (server, bytes) in [(0, 10), (1, 2), (1, 2), (2, 30), (1, 2), (1, 2)] {
-        log.schedule(ServerId(server), bytes).expect("known");
+        log.schedule(MemberId(server), bytes).expect("known");
     }
     assert_eq!(log.loads(), [10, 8, 30]);
     assert_close(&log.probabilities(), &[0.6640, 0.1224, 0.2137], 5e-5);
     let sorted = |key| {
-        let mut servers = [0, 1, 2].map(ServerId);
+        let mut servers = [0, 1, 2].map(MemberId);
         log.sort(&mut servers, key);
         servers.map(|server| server.0)
     };
@@ -191,14 +191,14 @@ fn g_003_6() {
     ] {
         let warmth = |k: usize| Warmth { connections: connections[k], last_used_ns: last_used[k] };
         let heat = HeatMap::new([0, 1, 2].map(warmth), false);
-        let servers = [0, 1, 2].map(ServerId);
+        let servers = [0, 1, 2].map(MemberId);
         assert_eq!(servers.map(|server| hm_lru::weight(&heat, &servers, server)), weights);
         for lots in [[0, 0, 0], [2, 1, 0], [1, 1, 0]] {
             let servers = Servers { log: log(&[0; 3]), heat: heat.clone() };
             let mut placer = Placer::new(policy("hm-lru"), Options::default(), servers).expect("valid");
             let found = placer.windows(&writes(&[(0, 1)], 3), 1, &mut injected(&lots)).expect("valid");
-            assert_eq!(found, [ServerId(wanted)]);
-            let after = placer.servers().heat.warmth(ServerId(wanted));
+            assert_eq!(found, [MemberId(wanted)]);
+            let after = placer.servers().heat.warmth(MemberId(wanted));
             assert!(last_used.iter().all(|&before| before < after.last_used_ns));
             assert_eq!(after.connections, connections[wanted as usize], "only a heartbeat tells");
         }
@@ -265,7 +265,7 @@ impl Telling<'_> {
         load + if pre_assign { self.sum(server, n_sent, Some(write)) } else { 0 }
     }
 
-    fn place(&mut self, writes: &[Write], n_replicas: u32, draw: &mut dyn Draw) -> Vec<ServerId> {
+    fn place(&mut self, writes: &[Write], n_replicas: u32, draw: &mut dyn Draw) -> Vec<MemberId> {
         let n_servers = self.loads.len() as u32;
         let mut placed = Vec::new();
         for (number, write) in writes.iter().enumerate() {
@@ -286,7 +286,7 @@ impl Telling<'_> {
                 self.sent.push((number, chosen, write.bytes));
                 copies.push(chosen);
             }
-            placed.extend(copies.into_iter().map(ServerId));
+            placed.extend(copies.into_iter().map(MemberId));
         }
         placed
     }
@@ -332,11 +332,11 @@ proptest! {
         for happens in happenings {
             match happens {
                 Happens::Schedule(server, bytes) => {
-                    log.schedule(ServerId(server), bytes.into()).expect("known");
+                    log.schedule(MemberId(server), bytes.into()).expect("known");
                     loads[server as usize] += u128::from(bytes);
                 }
                 Happens::Complete(server, bytes) => {
-                    log.complete(ServerId(server), bytes.into()).expect("known");
+                    log.complete(MemberId(server), bytes.into()).expect("known");
                     loads[server as usize] = loads[server as usize].saturating_sub(bytes.into());
                 }
                 Happens::WindowEnds => {
@@ -638,8 +638,8 @@ fn what_is_refused() {
     let other = Placer::new(policy("rr"), Options::default(), servers).expect_err("refused");
     assert_eq!(other, PlaceError::OtherServers { n_in_log: 2, n_in_map: 3 });
     let mut placer = placer("rr", &[0; 2], Options::default()).expect("valid");
-    let write = Write { object: 0, default: ServerId(2), offset: 0, bytes: 1 };
-    let unknown = placer.windows(&[Write { default: ServerId(0), ..write }, write], 9, &mut injected(&[]));
+    let write = Write { object: 0, default: MemberId(2), offset: 0, bytes: 1 };
+    let unknown = placer.windows(&[Write { default: MemberId(0), ..write }, write], 9, &mut injected(&[]));
     assert_eq!(unknown, Err(PlaceError::UnknownDefault { row: 1, server: 2, n_servers: 2 }));
     assert_eq!(placer.servers().log.loads(), [0, 0], "nothing of the window was placed");
 }
@@ -651,7 +651,7 @@ fn default_servers() {
     assert_eq!(["0", "6", "7", "007", "15"].map(of), [0, 6, 0, 0, 1]);
     assert_eq!(of("1000000000000000000000000000000"), 1, "10³⁰ = (10⁶)⁵, and 10⁶ ≡ 1");
     assert_eq!(default_server("5", u32::MAX).0, 5);
-    assert_eq!(default_server("", 0), ServerId(0));
+    assert_eq!(default_server("", 0), MemberId(0));
     let mut seen = [0; 7];
     (0..7000).for_each(|k| seen[of(&format!("object-{k}")) as usize] += 1);
     assert!(seen.iter().all(|n| (900..1100).contains(n)), "{seen:?}");
@@ -663,22 +663,22 @@ fn default_servers() {
 #[test]
 fn heat() {
     let mut heat = HeatMap::unknown(2, true);
-    assert_eq!(heat.warmth(ServerId(1)), Warmth::default());
+    assert_eq!(heat.warmth(MemberId(1)), Warmth::default());
     let unknown = Stray::UnknownServer { server: 2, n_servers: 2 };
-    assert_eq!(heat.heartbeat(1, ServerId(2), 9), Err(unknown));
-    assert_eq!(heat.choose(1, ServerId(2)), Err(unknown));
-    assert_eq!(heat.heartbeat(10, ServerId(0), 4), Ok(()));
-    assert_eq!(heat.heartbeat(9, ServerId(0), 7), Err(Stray::Late { server: 0, at_ns: 9, last_ns: 10 }));
-    assert_eq!(heat.heartbeat(9, ServerId(1), 7), Ok(()), "each server has its own times");
-    heat.choose(100, ServerId(0)).expect("known");
-    heat.choose(50, ServerId(1)).expect("known");
-    assert_eq!(heat.warmth(ServerId(0)), Warmth { connections: 5, last_used_ns: 100 });
-    assert_eq!(heat.warmth(ServerId(1)), Warmth { connections: 8, last_used_ns: 101 });
-    heat.heartbeat(10, ServerId(0), 4).expect("in time");
-    assert_eq!(heat.warmth(ServerId(0)).connections, 4, "the heartbeat knows");
+    assert_eq!(heat.heartbeat(1, MemberId(2), 9), Err(unknown));
+    assert_eq!(heat.choose(1, MemberId(2)), Err(unknown));
+    assert_eq!(heat.heartbeat(10, MemberId(0), 4), Ok(()));
+    assert_eq!(heat.heartbeat(9, MemberId(0), 7), Err(Stray::Late { server: 0, at_ns: 9, last_ns: 10 }));
+    assert_eq!(heat.heartbeat(9, MemberId(1), 7), Ok(()), "each server has its own times");
+    heat.choose(100, MemberId(0)).expect("known");
+    heat.choose(50, MemberId(1)).expect("known");
+    assert_eq!(heat.warmth(MemberId(0)), Warmth { connections: 5, last_used_ns: 100 });
+    assert_eq!(heat.warmth(MemberId(1)), Warmth { connections: 8, last_used_ns: 101 });
+    heat.heartbeat(10, MemberId(0), 4).expect("in time");
+    assert_eq!(heat.warmth(MemberId(0)).connections, 4, "the heartbeat knows");
     let mut log = log(&[1, 2]);
-    assert_eq!(log.schedule(ServerId(2), 1), Err(unknown));
-    assert_eq!(log.complete(ServerId(2), 1), Err(unknown));
+    assert_eq!(log.schedule(MemberId(2), 1), Err(unknown));
+    assert_eq!(log.complete(MemberId(2), 1), Err(unknown));
 }
 
 /// Algorithm 3 draws from all servers; so do we, but never two copies on one. Nobody is left out.

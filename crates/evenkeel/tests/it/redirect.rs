@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel::draw::{Draw, Seeded};
-use evenkeel::model::ServerId;
+use evenkeel::model::MemberId;
 use evenkeel::redirect::{Changed, Extent, Misfit, Piece, Redirect, RedirectTable, TooLong, Version, Wrote};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -14,7 +14,7 @@ use crate::support::config;
 const N_OBJECTS: u8 = 3;
 const N_BYTES: u64 = 48;
 const N_SERVERS: u32 = 4;
-const HOME: ServerId = ServerId(0);
+const HOME: MemberId = MemberId(0);
 /// The value of bytes that were deleted or never written: nobody may read them.
 const DEAD: u64 = u64::MAX;
 
@@ -28,7 +28,7 @@ fn extent(start: u64, bytes: u64) -> Extent {
 }
 
 fn away(start: u64, bytes: u64, server: u32, version: u64) -> Redirect {
-    Redirect { extent: extent(start, bytes), server: ServerId(server), version: Version(version) }
+    Redirect { extent: extent(start, bytes), server: MemberId(server), version: Version(version) }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,7 +62,7 @@ type Copied = (u8, Redirect, Vec<u64>);
 struct World {
     table: RedirectTable<u8>,
     /// By object and byte: where the table must say it is.
-    places: Vec<Vec<Option<(ServerId, Version)>>>,
+    places: Vec<Vec<Option<(MemberId, Version)>>>,
     /// By object and byte: what was written last.
     truth: Vec<Vec<u64>>,
     /// By server, object and byte: what is stored.
@@ -91,7 +91,7 @@ impl World {
     fn step(&mut self, step: Step) {
         match step {
             Step::Write { object, start, bytes, server } => {
-                self.write(object, start, bytes, ServerId(server));
+                self.write(object, start, bytes, MemberId(server));
             }
             Step::Copy { object, start, bytes } => {
                 for piece in self.table.lookup(&object, extent(base(object) + start, bytes)) {
@@ -113,7 +113,7 @@ impl World {
         self.check_counts();
     }
 
-    fn write(&mut self, object: u8, start: u64, bytes: u64, server: ServerId) {
+    fn write(&mut self, object: u8, start: u64, bytes: u64, server: MemberId) {
         let extent = extent(base(object) + start, bytes);
         let Wrote { version, stale } = self.table.wrote(&object, extent, server);
         self.n_writes += u64::from(bytes > 0);
@@ -296,8 +296,8 @@ fn the_ends_of_what_there_can_be() {
     assert_eq!(Extent::new(u64::MAX, 1), Err(TooLong { start: u64::MAX, bytes: 1 }));
     let last = extent(u64::MAX - 1, 1);
     let mut table = RedirectTable::new(HOME);
-    table.wrote(&"o", Extent::ALL, ServerId(1));
-    let wrote = table.wrote(&"o", last, ServerId(2));
+    table.wrote(&"o", Extent::ALL, MemberId(1));
+    let wrote = table.wrote(&"o", last, MemberId(2));
     assert_eq!(wrote.stale, [away(u64::MAX - 1, 1, 1, 1)]);
     let first = away(0, u64::MAX - 1, 1, 1);
     assert_eq!(
@@ -309,7 +309,7 @@ fn the_ends_of_what_there_can_be() {
     assert_eq!(table.lookup(&"o", last), [Piece::Home(last)]);
     for object in 0..3 {
         let mut table = RedirectTable::new(HOME);
-        (0..=object).for_each(|object| _ = table.wrote(&object, Extent::ALL, ServerId(1)));
+        (0..=object).for_each(|object| _ = table.wrote(&object, Extent::ALL, MemberId(1)));
         assert_eq!(table.bytes(), u128::from(u64::MAX) * (object + 1), "more than 64 bits can count");
     }
 }
@@ -317,30 +317,30 @@ fn the_ends_of_what_there_can_be() {
 #[test]
 fn no_bytes_change_nothing() {
     let mut table = RedirectTable::new(HOME);
-    table.wrote(&"o", extent(10, 10), ServerId(1));
+    table.wrote(&"o", extent(10, 10), MemberId(1));
     for start in [0, 10, 15, 20, u64::MAX] {
         let none = extent(start, 0);
         let nothing = Wrote { version: Version(1), stale: Vec::new() };
-        assert_eq!(table.wrote(&"o", none, ServerId(2)), nothing);
+        assert_eq!(table.wrote(&"o", none, MemberId(2)), nothing);
         assert_eq!(table.wrote(&"o", none, HOME), nothing);
         assert_eq!(table.lookup(&"o", none), []);
         assert_eq!(table.compare_and_remove(&"o", away(start, 0, 3, 9)), Ok(()));
         assert_eq!(table.restore(&"o", away(start, 0, 1, 1)), Ok(()));
     }
     assert_eq!(table.oldest_first(None).collect::<Vec<_>>(), [(&"o", away(10, 10, 1, 1))]);
-    assert_eq!(table.wrote(&"p", extent(0, 0), ServerId(1)).stale, []);
+    assert_eq!(table.wrote(&"p", extent(0, 0), MemberId(1)).stale, []);
     assert_eq!(table.n_objects(), 1);
 }
 
 /// A written extent is not what was read, even if the same server has it again.
 #[test]
 fn a_move_home_fails_if_anything_was_written_since() {
-    let (o, one) = ("o", ServerId(1));
+    let (o, one) = ("o", MemberId(1));
     let read = away(0, 100, 1, 1);
     for (start, bytes, server) in [(0, 1, 1), (99, 1, 1), (50, 1, 0), (0, 100, 2), (0, 1000, 1)] {
         let mut table = RedirectTable::new(HOME);
         table.wrote(&o, extent(0, 100), one);
-        table.wrote(&o, extent(start, bytes), ServerId(server));
+        table.wrote(&o, extent(start, bytes), MemberId(server));
         let before: Vec<_> = table.oldest_first(None).map(|(_, row)| row).collect();
         assert_eq!(table.compare_and_remove(&o, read), Err(Changed));
         assert_eq!(table.oldest_first(None).map(|(_, row)| row).collect::<Vec<_>>(), before);
@@ -362,9 +362,9 @@ fn a_move_home_fails_if_anything_was_written_since() {
 fn the_oldest_goes_home_first() {
     let mut table = RedirectTable::new(HOME);
     for object in ["a", "b", "c"] {
-        table.wrote(&object, extent(0, 8), ServerId(1));
+        table.wrote(&object, extent(0, 8), MemberId(1));
     }
-    table.wrote(&"a", extent(2, 2), ServerId(2));
+    table.wrote(&"a", extent(2, 2), MemberId(2));
     let order = |after| table.oldest_first(after).map(|(&o, row)| (o, row)).collect::<Vec<_>>();
     let all = [
         ("a", away(0, 2, 1, 1)),

@@ -1,0 +1,51 @@
+//! The servers of a cluster, for as long as anybody remembers them.
+
+use super::{ModelError, NameTable};
+
+/// A server of a cluster. Its number is never given to another one, whoever joins or leaves: what outlives a batch knows
+/// servers by it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemberId(pub u32);
+
+impl MemberId {
+    /// The id as an array index.
+    #[inline]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// All servers that a cluster has ever had, by name.
+#[derive(Clone, Debug, Default)]
+pub struct Members {
+    names: NameTable,
+}
+
+impl Members {
+    /// The members of these names, from 0 on, as a snapshot of [`names`](Self::names) has them.
+    pub fn restore<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, ModelError> {
+        let mut members = Self::default();
+        names.into_iter().try_for_each(|name| members.names.insert(name, "server"))?;
+        Ok(members)
+    }
+
+    /// The number of a server, which it has from now on if it is new.
+    pub fn join(&mut self, name: &str) -> MemberId {
+        MemberId(self.names.intern(name))
+    }
+
+    /// The number of a server that has ever joined.
+    pub fn find(&self, name: &str) -> Option<MemberId> {
+        self.names.find(name).map(MemberId)
+    }
+
+    /// The name of a server, which must be one of them.
+    pub fn name(&self, member: MemberId) -> &str {
+        self.names.name(member.0)
+    }
+
+    /// All names, by number.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.names.iter()
+    }
+}
