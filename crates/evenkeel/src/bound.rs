@@ -1,7 +1,7 @@
 //! How early any plan can end, and why: the proof that an answer carries.
 
 use crate::graph::clock::Clock;
-use crate::graph::pace::Level;
+use crate::graph::flow::pace::Level;
 use crate::model::{Batch, ClientId, Cluster, Ratio, Server, ServerId};
 
 /// A lower bound with its proof.

@@ -14,8 +14,8 @@ mod clients;
 use std::cmp::Reverse;
 
 use crate::bound::{Bound, Proof, beside_servers};
-use crate::graph::level::{Aim, level};
-use crate::graph::pace::{Level, Paces, time};
+use crate::graph::flow::level::{Aim, level};
+use crate::graph::flow::pace::{Level, Paces, time};
 use crate::model::{Batch, ClientId, Cluster, ExtraCopy, ModelError, Part, Server, ServerId, Speed};
 use crate::select::{Goal, optimal};
 

@@ -13,9 +13,9 @@
 
 use super::fill::{among_residents, even_counts, least_filled};
 use super::{Assignment, ProcessId, Unfit, Work};
-use crate::graph::capped::Capped;
-use crate::graph::level::{Aim, Items, Levelled, Placed, level};
-use crate::graph::pace::{Level, Paces};
+use crate::graph::flow::capped::Capped;
+use crate::graph::flow::level::{Aim, Items, Levelled, Placed, level};
+use crate::graph::flow::pace::{Level, Paces};
 use crate::model::{Replicas, ServerId, Speed};
 
 /// The assignment with the most local chunks; with different sizes, nearly the most local bytes.

@@ -6,8 +6,8 @@
 
 use super::{ProcessId, Work};
 use crate::draw::Draw;
-use crate::graph::level::{Aim, Items, Placed, level};
-use crate::graph::pace::{Level, Paces};
+use crate::graph::flow::level::{Aim, Items, Placed, level};
+use crate::graph::flow::pace::{Level, Paces};
 use crate::model::{Replicas, ServerId};
 
 /// Passes over all remote inputs in which one may still change its server.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::graph::holdings::Holdings;
+use crate::graph::sets::holdings::Holdings;
 use crate::model::{MAX_REPLICAS, Replicas, ServerId};
 
 /// The most inputs that all tasks may have together, and the most tasks and processes.

@@ -5,8 +5,8 @@ use std::collections::BinaryHeap;
 
 use super::{Answer, Bid, Choose, Done, Link, Restarted, Rules, Stray, ToClient, ToServer};
 use crate::draw::{Draw, Seeded, mix};
-use crate::graph::pool::Pool;
-use crate::graph::shrinking::Shrinking;
+use crate::graph::sets::pool::Pool;
+use crate::graph::sets::shrinking::Shrinking;
 use crate::model::{Batch, ClientId, Cluster, Fixed, ServerId};
 
 /// What happens to a client.

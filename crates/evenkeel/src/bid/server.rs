@@ -1,6 +1,7 @@
 //! The server half of bidding.
 
 use std::cmp::Reverse;
+use std::collections::BTreeMap;
 
 use hashbrown::HashMap;
 
@@ -75,7 +76,7 @@ pub struct Server {
     open: Vec<Bid>,
     round: u32,
     n_granted_in_round: u32,
-    granted: HashMap<(ClientId, u32), Served>,
+    granted: BTreeMap<(ClientId, u32), Served>,
     granted_blocks: u128,
 }
 
@@ -105,12 +106,12 @@ impl Server {
             open: Vec::new(),
             round: 0,
             n_granted_in_round: 0,
-            granted: HashMap::new(),
+            granted: BTreeMap::new(),
             granted_blocks: 0,
         }
     }
 
-    /// What is granted and not served yet, in no order that means anything.
+    /// What is granted and not served yet, by client and request.
     pub fn granted(&self) -> impl Iterator<Item = &Served> {
         self.granted.values()
     }
@@ -226,9 +227,11 @@ impl Server {
 
     fn drop_all_of(&mut self, client: ClientId, out: &mut Vec<Action>) {
         self.open.retain(|bid| bid.link.client != client);
-        let of_client = self.granted.extract_if(|&(of, _), _| of == client).map(|(_, served)| served);
-        let mut dropped: Vec<Served> = of_client.collect();
-        dropped.sort_unstable_by_key(|served| served.request);
+        let of_client = self.granted.range((client, 0)..=(client, u32::MAX));
+        let dropped: Vec<Served> = of_client.map(|(_, &served)| served).collect();
+        for served in &dropped {
+            self.granted.remove(&(client, served.request));
+        }
         self.granted_blocks -= dropped.iter().map(|served| u128::from(served.blocks)).sum::<u128>();
         out.extend(dropped.into_iter().map(Action::Drop));
     }

@@ -6,7 +6,7 @@ use std::cmp::Reverse;
 
 use super::change::Change;
 use crate::bound::{Bound, Proof, beside_servers, concurrency};
-use crate::graph::pace::Level;
+use crate::graph::flow::pace::Level;
 use crate::model::{
     Batch, Client, ClientId, Cluster, MAX_SLOTS, ModelError, Move, Ratio, Server, ServerId, gcd,
 };

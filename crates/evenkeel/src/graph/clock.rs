@@ -4,7 +4,7 @@
 //! speeds, divided by slots so that these can share what there is to do. Where that is too fine for the numbers at hand,
 //! ticks are as fine as these allow, and who counts in them has to round to the safe side.
 
-use super::pace::{Level, time};
+use super::flow::pace::{Level, time};
 use crate::model::{Cluster, Fixed, Ratio, ServerId, gcd};
 
 /// Ticks, and how long blocks take in them.

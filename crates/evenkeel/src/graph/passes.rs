@@ -6,10 +6,10 @@
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
-use super::bits::Bits;
-use super::holdings::Holdings;
-use super::pool::Pool;
-use super::shrinking::Shrinking;
+use super::sets::bits::Bits;
+use super::sets::holdings::Holdings;
+use super::sets::pool::Pool;
+use super::sets::shrinking::Shrinking;
 use crate::model::{Batch, ClientId, Cluster, Grant, Part, ServerId};
 
 /// Which servers choose first.

@@ -9,7 +9,7 @@
 
 use super::{copies, lanes};
 use crate::graph::colouring;
-use crate::graph::pace::{Level, time};
+use crate::graph::flow::pace::{Level, time};
 use crate::model::{Batch, Choice, Cluster, Fixed, Part, Schedule, Transfer};
 
 /// A short schedule for `choice`; where servers have one speed and no backlog the shortest.

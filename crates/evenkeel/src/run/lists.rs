@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 
 use super::RequestId;
 use super::gauge::Nanoblocks;
-use crate::graph::bits::Bits;
+use crate::graph::sets::bits::Bits;
 use crate::model::{ClientId, Fixed, ServerId};
 
 /// No piece.

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 
 use super::RequestId;
 use super::lists::NONE;
-use crate::graph::bits::Bits;
+use crate::graph::sets::bits::Bits;
 use crate::model::{ClientId, ServerId};
 
 /// What is known of an open request.

@@ -8,7 +8,7 @@
 //! [`overload`], the others are [`fill`]; [`Replanned`](super::replanned::Replanned) puts them together at each scheduling
 //! point.
 
-use crate::graph::holdings::Holdings;
+use crate::graph::sets::holdings::Holdings;
 use crate::model::{Batch, Choice, Cluster, ServerId};
 
 /// What is pending is given to servers that have less than the average, the oldest first.

@@ -9,8 +9,8 @@
 use std::cmp::Ordering;
 
 use super::optimal::to_choice;
-use crate::graph::level::Placed;
-use crate::graph::pace::{Level, Paces};
+use crate::graph::flow::level::Placed;
+use crate::graph::flow::pace::{Level, Paces};
 use crate::model::{Batch, Choice, Cluster, Part, ServerId};
 
 /// Sweeps over all requests at a level.

@@ -7,9 +7,9 @@
 //! oldest, or as an option ([`Pick::FewestReplicas`], `equi-fewest`) those with the fewest servers left in this round. Shares
 //! are in blocks, and a request that does not fit in the rest of a share waits, unless the share is still whole.
 
-use crate::graph::bits::Bits;
-use crate::graph::heap::Heap;
-use crate::graph::holdings::Holdings;
+use crate::graph::sets::bits::Bits;
+use crate::graph::sets::heap::Heap;
+use crate::graph::sets::holdings::Holdings;
 use crate::model::{Batch, Choice, ServerId};
 
 /// Which of the requests that it could serve a server is given.

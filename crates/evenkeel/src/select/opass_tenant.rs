@@ -15,8 +15,8 @@ use std::collections::BinaryHeap;
 
 use super::{Goal, nearest, optimal, whole};
 use crate::draw::Ties;
-use crate::graph::capped::Capped;
-use crate::graph::holdings::Holdings;
+use crate::graph::flow::capped::Capped;
+use crate::graph::sets::holdings::Holdings;
 use crate::model::{Batch, Choice, Cluster, Server, ServerId, Speed};
 
 /// The usual threshold: a difference of one block cannot be helped where blocks and servers do not come out even.

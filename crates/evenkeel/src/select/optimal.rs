@@ -1,7 +1,7 @@
 //! `optimal` (also `ap`): the replica choice that no other beats, with the proof.
 //!
 //! Paper 000 §1 names augmenting paths for the least maximum degree and gives no listing. Here: greedy,
-//! Newton steps on the load level, blocking flow between servers (`graph::level`). Deviations from the paper.
+//! Newton steps on the load level, blocking flow between servers (`graph::flow::level`). Deviations from the paper.
 //! Replicas are chosen per request, not per datum: if all readers of a datum had to share a copy, the
 //! problem would be NP-hard and augmenting paths would not solve it. The length of a schedule is the larger of
 //! the server and the client degree, so with [`Goal::Length`] the loads only have to go down to the latter. And servers
@@ -10,8 +10,8 @@
 use super::Goal;
 use super::ease::{ease, fastest};
 use crate::bound::{Bound, Proof, beside_servers};
-use crate::graph::level::{Aim, Items, Levelled, Placed, level, relevel};
-use crate::graph::pace::{Level, Paces, time};
+use crate::graph::flow::level::{Aim, Items, Levelled, Placed, level, relevel};
+use crate::graph::flow::pace::{Level, Paces, time};
 use crate::model::{Batch, Choice, Cluster, Part, ServerId};
 
 /// The optimal choice for `goal`, and the proof that it is.

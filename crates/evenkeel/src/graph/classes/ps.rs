@@ -9,7 +9,7 @@
 
 use super::Edge;
 use crate::draw::Draw;
-use crate::graph::bits::Bits;
+use crate::graph::sets::bits::Bits;
 
 const NONE: u32 = u32::MAX;
 

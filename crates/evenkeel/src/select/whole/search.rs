@@ -6,8 +6,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use crate::graph::balance::items_at;
-use crate::graph::pace::{Level, Paces};
+use crate::graph::flow::balance::items_at;
+use crate::graph::flow::pace::{Level, Paces};
 use crate::model::{Batch, Choice, Cluster, ServerId};
 
 /// The most servers of a chain that give.

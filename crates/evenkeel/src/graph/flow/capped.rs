@@ -4,7 +4,7 @@
 //! Hopcroft and Karp's algorithms, on the graph of servers: server u leads to v if something of an item that is at u could
 //! be at v. The depths are distances to a server with room, so one search serves all that is left over.
 
-use super::holdings::Holdings;
+use super::super::sets::holdings::Holdings;
 use crate::model::{Replicas, ServerId};
 
 const UNREACHED: u32 = u32::MAX;

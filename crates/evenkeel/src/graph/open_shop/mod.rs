@@ -15,8 +15,11 @@
 //! fails; it succeeds whenever release + max(row, column) is within the length for every cell: a row is then never
 //! tight while one of its columns is not yet released.
 
-use super::agenda::Agenda;
-use super::links::{Link, Links};
+mod agenda;
+mod links;
+
+use agenda::Agenda;
+use links::{Link, Links};
 
 const NONE: u32 = u32::MAX;
 /// Stands for the job of a column that is not yet released.

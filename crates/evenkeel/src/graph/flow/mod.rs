@@ -1,0 +1,9 @@
+//! Loads as even as they can be: greedy starts, Newton steps on the level, flow between servers.
+
+mod arcs;
+pub(crate) mod balance;
+pub(crate) mod capped;
+pub(crate) mod greedy;
+pub(crate) mod groups;
+pub(crate) mod level;
+pub(crate) mod pace;
