@@ -10,6 +10,7 @@ use super::lists::{Entry, Marks, NONE, Piece, Side, State};
 use super::replan::Planning;
 use super::requests::{Request, Requests};
 use super::timers::Timers;
+use super::trace::Trace;
 use super::transfers::Transfers;
 use super::undecided::Undecided;
 use super::{BadPlan, Counts, RequestId, Settings};
@@ -74,6 +75,7 @@ pub struct Executor {
     /// The rest of [`Counts`] is known otherwise.
     pub(super) counts: Counts,
     pub(super) moved: Nanoblocks,
+    pub(super) trace: Trace,
 }
 
 /// One end of transfers.
@@ -129,6 +131,7 @@ impl Executor {
             planning: None,
             counts: Counts::default(),
             moved: 0,
+            trace: Trace::default(),
         };
         executor.take_plan(batch, plan)?;
         Ok(executor)

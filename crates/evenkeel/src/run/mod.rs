@@ -25,6 +25,9 @@
 //! **Each request is delivered once, or fails once with the reason, unless it is cancelled.** Events about transfers that
 //! are over are refused as such and change nothing.
 //!
+//! **Every decision can be explained**: [`Executor::trace`] keeps the latest, with all who could have been chosen and the
+//! figures of each. What a dashboard shows is in [`Counts`].
+//!
 //! Without a plan, or for requests that arrive beside it, a server is picked by [`online`]: when the request arrives,
 //! or when a server is free for it ([`Decide`]).
 //!
@@ -67,6 +70,7 @@ mod rescue;
 mod share;
 mod start;
 mod timers;
+mod trace;
 mod transfers;
 mod undecided;
 
@@ -75,6 +79,7 @@ use crate::select::optimal;
 
 pub use executor::Executor;
 pub use online::Pick;
+pub use trace::{Candidate, Decided, Decision};
 
 /// Names a request, as long as it is open. Row i of the plan's batch is request i; what arrives is given any other number by
 /// whoever drives.

@@ -7,6 +7,7 @@
 use super::executor::{End, Executor, ROUNDED_NS, to_ns};
 use super::gauge::{Gauge, Nanoblocks, blocks, duration_ns};
 use super::lists::{Entry, NONE, Piece, State};
+use super::trace::Decided;
 use super::{Action, Misfit, Snapshot};
 use crate::model::{Choice, Cluster, Fixed, Part, Server, ServerId, Speed};
 
@@ -91,12 +92,15 @@ impl Executor {
 
     /// Takes a new choice, if it is better, for what still waits where it did.
     pub(super) fn on_planned(&mut self, snapshot: &Snapshot, choice: &Choice) {
-        let Some(Planning { least_ns, .. }) = self.planning.take() else { return };
+        let Some(Planning { number, least_ns, .. }) = self.planning.take() else { return };
         let Snapshot { batch, cluster, present, taken_ns, waiting, .. } = snapshot;
         let new = choice.last_done(batch, cluster);
         let present = Choice::whole(present.clone()).last_done(batch, cluster);
         let new_ns = taken_ns.saturating_add(to_ns(new.min(present), self.settings.block_ns));
         self.predicted_ns = new_ns.max(least_ns);
+        let end_ns = |end| taken_ns.saturating_add(to_ns(end, self.settings.block_ns));
+        let (present_end_ns, new_end_ns) = (end_ns(present), end_ns(new));
+        self.note(Decided::PlannedAnew { number, present_end_ns, new_end_ns }, 0, |_| Vec::new());
         if new < present {
             self.take_choice(waiting, &choice.parts(batch).collect::<Vec<Part>>());
         }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::executor::{End, Executor};
 use super::lists::{Entry, NONE, State};
 use super::timers::Timer;
+use super::trace::Decided;
 use super::transfers::Running;
 use super::{Action, Cause, Reason, RequestId, TransferId};
 use crate::model::ServerId;
@@ -62,6 +63,11 @@ impl Executor {
         let pace_ns = |server: ServerId| self.gauges[server.index()].pace_ns;
         let fastest = others.min_by(|&a, &b| pace_ns(a).total_cmp(&pace_ns(b)));
         let Some(other) = fastest.filter(|&other| pace_ns(other) < pace_ns(run.server)) else { return };
+        let (request, late_at) = (piece.id, run.server);
+        self.note(Decided::Hedged { request, transfer, late_at, server: other }, rest, |executor| {
+            let is_free = |server: &ServerId| *server != late_at && executor.servers.has_slot(server.index());
+            std::iter::once(late_at).chain(executor.holders(run.piece).filter(is_free)).collect()
+        });
         self.hedge_left -= rest;
         self.counts.hedged += 1;
         self.requests[piece.request].is_hedged = true;
@@ -232,6 +238,10 @@ impl Executor {
         let chosen = self.pick(piece, not).or_else(|| self.holders(piece).next());
         let waiting = &self.pieces[piece as usize];
         if let Some(server) = chosen {
+            let (request, size) = (waiting.id, waiting.size());
+            self.note(Decided::Queued { request, server }, size, |executor| {
+                executor.holders(piece).filter(|&server| Some(server) != not).collect()
+            });
             self.queue(piece, server);
             self.watch(server);
         } else if self.is_hopeless(piece) {

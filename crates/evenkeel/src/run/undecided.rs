@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use super::executor::{End, Executor};
 use super::lists::{Entry, FEW, Marks, NONE, State};
 use super::start::N_LOOKED_AT;
+use super::trace::Decided;
 use super::{Action, Decide};
 use crate::model::{Cluster, ServerId};
 
@@ -110,6 +111,10 @@ impl Executor {
                 self.wait_for_limit(end);
                 return;
             }
+            let (request, size) = (self.pieces[piece as usize].id, self.pieces[piece as usize].size());
+            self.note(Decided::Started { request, server }, size, |executor| {
+                executor.holders(piece).filter(|server| executor.servers.has_slot(server.index())).collect()
+            });
             self.marks.put(piece, State::Running);
             self.pieces[piece as usize].server = server;
             self.start_at(piece, self.pieces[piece as usize].client, server, out);

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use evenkeel::model::{self, Batch, ClientId, Cluster, Fixed, Schedule, ServerId, Speed, Transfer};
 use evenkeel::order::colour;
 use evenkeel::run::{
-    Action, BadPlan, Cause, Decide, Event, Executor, Late, Misfit, Pick, Reason, RequestId, Settings,
-    TransferId,
+    Action, BadPlan, Cause, Decide, Decided, Decision, Event, Executor, Late, Misfit, Pick, Reason,
+    RequestId, Settings, TransferId,
 };
 use evenkeel::select::{Goal, optimal};
 use proptest::prelude::*;
@@ -45,12 +45,44 @@ fn assert_in_time(scene: &Scene, settings: Settings) {
 fn assert_survives(scene: &Scene, settings: Settings, chaos: Chaos, seed: u64, n_arriving: u32) {
     let (batch, cluster) = scene.build();
     let plan = without(&plan(&batch, &cluster), n_arriving);
-    let run = || {
+    let run = |n_traced| {
         let mut world = World::new(&batch, &cluster, &plan, settings, chaos, seed);
+        world.executor.trace(n_traced);
         world.run();
-        world.log
+        (world.executor.take_decisions(), world.executor.counts(), world.log)
     };
-    assert_eq!(run(), run(), "the same events, the same actions");
+    let (none, _, log) = run(0);
+    let (decisions, counts, traced) = run(usize::MAX);
+    assert_eq!(log, traced, "the same events, the same actions, whether somebody watches or not");
+    assert_eq!(none, []);
+    assert_explained(&decisions, settings);
+    let is_hedge = |decision: &&Decision| matches!(decision.what, Decided::Hedged { .. });
+    assert_eq!(decisions.iter().filter(is_hedge).count() as u64, counts.hedged);
+    let (latest, ..) = run(2);
+    assert_eq!(latest, decisions[decisions.len().saturating_sub(2)..]);
+}
+
+/// Each decision follows from its figures.
+fn assert_explained(decisions: &[Decision], settings: Settings) {
+    assert!(decisions.is_sorted_by_key(|decision| decision.at_ns));
+    for Decision { what, candidates, .. } in decisions {
+        let of = |server: ServerId| candidates.iter().find(|candidate| candidate.server == server);
+        match *what {
+            Decided::Queued { server, .. } | Decided::Started { server, .. } => {
+                // Where only who is to be avoided is left, it is taken all the same.
+                assert!(candidates.is_empty() || of(server).is_some(), "{what:?} {candidates:?}");
+                let least_ns = candidates.iter().map(|candidate| candidate.wait_ns).min();
+                if let (Some(least_ns), Pick::LeastLoaded) = (least_ns, settings.pick) {
+                    assert_eq!(of(server).map(|chosen| chosen.wait_ns), Some(least_ns), "{candidates:?}");
+                }
+            }
+            Decided::Hedged { late_at, server, .. } => {
+                let [late, other] = [late_at, server].map(|server| of(server).expect("both are told"));
+                assert!(other.pace_ns <= late.pace_ns, "{candidates:?}");
+            }
+            Decided::PlannedAnew { .. } => assert!(candidates.is_empty()),
+        }
+    }
 }
 
 proptest! {
