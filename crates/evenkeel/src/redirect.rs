@@ -12,6 +12,26 @@
 //!   any earlier, it would replace what was written at home in the meantime.
 //! * *A deletion* names a version. A server deletes only what is known to be of that version or an older one,
 //!   lest a late deletion meet a later write.
+//!
+//! ```
+//! use evenkeel::model::MemberId;
+//! use evenkeel::redirect::{Extent, Piece, RedirectTable};
+//!
+//! let (home, other) = (MemberId(0), MemberId(1));
+//! let mut table = RedirectTable::new(home);
+//! table.wrote(&"log", Extent::new(0, 100)?, other);
+//! table.wrote(&"log", Extent::new(60, 10)?, home);
+//! let pieces = table.lookup(&"log", Extent::new(50, 30)?);
+//! assert_eq!(pieces.iter().map(|piece| piece.extent().bytes()).collect::<Vec<_>>(), [10, 10, 10]);
+//! // The maintainer has copied the first piece home.
+//! if let Piece::Away(read) = pieces[0] {
+//!     table.compare_and_remove(&"log", read)?;
+//! }
+//! assert_eq!(table.bytes(), 80);
+//! let again = RedirectTable::restore_all(table.snapshot())?;
+//! assert_eq!(again.lookup(&"log", Extent::ALL), table.lookup(&"log", Extent::ALL));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -8,6 +8,34 @@
 //! so anybody's who has nothing of its own; those who found nothing wait until all is done, in case of that. So under
 //! any order of events no task is lost, and none is done twice: a process that was given up for dead and reports after all
 //! is told that its lease is gone.
+//!
+//! ```
+//! use evenkeel::assign::opass_dynamic::{Action, Event, Guided};
+//! use evenkeel::assign::{ProcessId, WorkBuilder};
+//! use evenkeel::model::ServerId;
+//!
+//! let mut work = WorkBuilder::new();
+//! for server in [0, 1] {
+//!     work.input(64, &[ServerId(server)])?;
+//!     work.end_task();
+//! }
+//! // Two processes, each on the host of a server.
+//! let work = work.finish(2, vec![Some(ServerId(0)), Some(ServerId(1))])?;
+//! let [a, b] = [ProcessId(0), ProcessId(1)];
+//! let mut guided = Guided::new(&work, &[a, b])?;
+//!
+//! let mut actions = Vec::new();
+//! guided.on_event(Event::Idle(a), &mut actions)?;
+//! guided.on_event(Event::Idle(b), &mut actions)?;
+//! assert_eq!(actions, [Action::Start(a, 0), Action::Start(b, 1)]);
+//! // One dies, and the other does its task when it is done with its own.
+//! actions.clear();
+//! guided.on_event(Event::Died(b), &mut actions)?;
+//! guided.on_event(Event::Done(a, 0), &mut actions)?;
+//! guided.on_event(Event::Idle(a), &mut actions)?;
+//! assert_eq!(actions, [Action::Start(a, 1)]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};

@@ -31,6 +31,40 @@
 //! begins its next *life* at that server. If the server was only out of reach, the first message of the new life tells it
 //! to drop what it has granted to the former one.
 
+//! ```
+//! use evenkeel::bid::{Rules, client, server};
+//! use evenkeel::draw::Ties;
+//! use evenkeel::model::{BatchBuilder, ClientId, Cluster, ServerId};
+//!
+//! let mut batch = BatchBuilder::new();
+//! batch.request("c0", 1, &["s0", "s1"])?;
+//! let batch = batch.finish();
+//! let cluster = Cluster::equal(&batch);
+//! let rules = Rules::hdlwf(Ties::LowestId, 0);
+//! let mut client = client::Client::new(&batch, &cluster, ClientId(0), &[0], rules);
+//! // This server is up for the second time. The client does not know that yet.
+//! let mut server = server::Server::new(ServerId(0), cluster.server(ServerId(0)).clone(), 2, rules);
+//!
+//! let (mut by_client, mut by_server) = (Vec::new(), Vec::new());
+//! for (now_ns, round) in [(0, 0), (1_000_000, 1)] {
+//!     client.on_event(now_ns, client::Event::Begin { round }, &mut by_client)?;
+//!     for action in by_client.drain(..) {
+//!         if let client::Action::Send { message, .. } = action {
+//!             server.on_event(now_ns, server::Event::Received(message), &mut by_server)?;
+//!         }
+//!     }
+//!     server.on_event(now_ns, server::Event::Close { round }, &mut by_server)?;
+//!     for action in by_server.drain(..) {
+//!         if let server::Action::Send { message, .. } = action {
+//!             client.on_event(now_ns, client::Event::Received(message), &mut by_client)?;
+//!         }
+//!     }
+//! }
+//! // The first bid was answered by news of the restart, the second by a grant.
+//! assert_eq!(client.won(), [client::Won { request: 0, server: ServerId(0), round: 1 }]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
 pub mod client;
 pub mod rounds;
 pub mod server;

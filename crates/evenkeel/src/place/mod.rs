@@ -12,6 +12,30 @@
 //! write by write. Several copies of a write are always on different servers; copies after the first, which paper 004
 //! does not know, have as their default the servers behind the first one's.
 
+//! ```
+//! use evenkeel::draw::Seeded;
+//! use evenkeel::model::MemberId;
+//! use evenkeel::observe::{Forget, HeatMap, ServerLog, Unit};
+//! use evenkeel::place::{Options, Placer, Servers, Write};
+//! use evenkeel::policy::placing;
+//!
+//! // Three servers, of which the first has much to do already.
+//! let log = ServerLog::new([900, 0, 0], Unit::Mean, Forget::default());
+//! let servers = Servers { log, heat: HeatMap::unknown(3, true) };
+//! let (_, mlml) = placing().find(|(policy, _)| policy.is_called("mlml")).ok_or("no such policy")?;
+//! let mut placer = Placer::new(mlml, Options::default(), servers)?;
+//!
+//! let write = Write { object: 7, default: MemberId(0), offset: 0, bytes: 100 };
+//! let (mut draw, mut chosen) = (Seeded::new(1), Vec::new());
+//! placer.set_up(MemberId(1), false)?;
+//! placer.window(0, &[write], &mut draw, &mut chosen)?;
+//! assert_eq!(chosen, [MemberId(2)], "the default is busy and another one is down");
+//! // What it knows survives the program.
+//! let kept = placer.snapshot();
+//! placer.restore(kept)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
 mod default;
 pub mod hdfs_random;
 pub mod hm_lru;

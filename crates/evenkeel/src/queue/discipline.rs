@@ -3,6 +3,18 @@
 //!
 //! If all requests are there before the first is taken, each queue gives them in the order of its policy.
 //! Later ones are put in their place among those that wait, or behind them (`hio`).
+//!
+//! ```
+//! use evenkeel::queue::discipline::Fifo;
+//! use evenkeel::queue::{Queue, Tagged};
+//!
+//! let mut queue = Fifo::default();
+//! for id in [5, 3] {
+//!     queue.push(0, Tagged { id, ..Tagged::default() });
+//! }
+//! assert_eq!(queue.pop(10).map(|request| request.id), Some(5));
+//! assert_eq!(queue.len(), 1);
+//! ```
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
