@@ -5,7 +5,8 @@
 use evenkeel::check::{self, Subject};
 use evenkeel::model::{Client, Cluster, Server};
 use evenkeel::order::colour::order;
-use evenkeel::policy::{Ask, Kind, Ordered, POLICIES};
+use evenkeel::plan::{Options, Plan, plan};
+use evenkeel::policy::POLICIES;
 use evenkeel::select::{Goal, optimal};
 use evenkeel_formats::{Declared, Input, Reading, read_batch_csv, read_servers};
 
@@ -44,22 +45,9 @@ libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
         }
     }
     evenkeel::explain::explain(&batch, &cluster, Goal::Length);
-    let ask = Ask::default();
-    for policy in POLICIES {
-        let (choice, ordered) = match policy.kind {
-            Kind::Select(select) => {
-                let (choice, _) = select(&batch, &cluster, &ask);
-                let schedule = order(&batch, &cluster, &choice);
-                (choice, Ordered { schedule, ..Ordered::default() })
-            }
-            Kind::Order(order) => {
-                let (choice, _) = optimal::select(&batch, &cluster, ask.goal);
-                let ordered = order(&batch, &cluster, &choice, &ask);
-                (choice, ordered)
-            }
-            Kind::Plan(plan) => plan(&batch, &cluster, &ask),
-            _ => continue,
-        };
+    for policy in POLICIES.iter().filter(|policy| policy.plans()) {
+        let options = Options { policy, ..Options::default() };
+        let Plan { choice, ordered, .. } = plan(&batch, &cluster, &options).expect("a plan with its proof");
         let measures =
             check::plan(&batch, &cluster, &ordered.schedule.transfers, true).expect("a valid plan");
         assert_eq!(measures.max_load, choice.last_done(&batch, &cluster), "{}", policy.name);

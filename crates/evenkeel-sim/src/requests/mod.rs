@@ -32,7 +32,7 @@ pub(crate) use centre::{Central, SENT_ALL};
 pub use centre::{HandOver, centre};
 pub use conduct::Conduct;
 pub use execute::{execute, execute_watched};
-pub use policy::{NotServed, Planner, Way, by_policy};
+pub use policy::{NotServed, Way, by_policy};
 pub use push::push;
 pub use trouble::{Incident, Message, Trouble};
 

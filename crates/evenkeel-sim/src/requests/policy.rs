@@ -2,12 +2,12 @@
 
 use evenkeel::bid::Rules;
 use evenkeel::draw::Ties;
-use evenkeel::model::{Choice, Schedule};
-use evenkeel::order::colour;
-use evenkeel::policy::{Ask, Kind, Live, OrderFn, PlanFn, Policy, SelectFn};
+use evenkeel::model::{Batch, Choice, Cluster, Schedule};
+use evenkeel::plan::{NoPlan, Options, OrderBy, Planner};
+use evenkeel::policy::{Ask, Kind, Live, Ordered, Policy, SelectFn};
 use evenkeel::run::{BadPlan, Pick};
+use evenkeel::select::Goal;
 use evenkeel::select::replanned::TakeBack;
-use evenkeel::select::{Goal, optimal};
 
 use super::{Conduct, Requests, View, bid, centre, execute, push};
 use crate::fabric::Fabric;
@@ -17,7 +17,7 @@ use crate::outcome::Outcome;
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
     /// All is planned at the start; the executor carries the plan out, and mends it.
-    Planned(Planner),
+    Planned,
     /// The executor picks a server for each request when it arrives, or when one is free.
     Online(Pick),
     /// The same, and what is late is started a second time.
@@ -32,17 +32,6 @@ pub enum Way {
     Learning(SelectFn),
 }
 
-/// Who plans.
-#[derive(Clone, Copy, Debug)]
-pub enum Planner {
-    /// This choice, in the shortest order.
-    Select(SelectFn),
-    /// The optimal choice, in this order.
-    Order(OrderFn),
-    /// Both at once.
-    Plan(PlanFn),
-}
-
 impl Way {
     /// The way of a policy, where requests arrive over time or are all there from the start; none if it has none.
     pub fn of(policy: &Policy, is_over_time: bool, ask: &Ask) -> Option<Self> {
@@ -55,11 +44,11 @@ impl Way {
             }
             (Live::Mended, Kind::Select(select)) if is_over_time => Self::Learning(select),
             (_, Kind::Select(select)) if is_over_time => Self::Central(TakeBack::Everything, select),
-            (Live::Mended, Kind::Select(select)) => Self::Planned(Planner::Select(select)),
+            (Live::Mended, Kind::Select(_)) => Self::Planned,
             (_, Kind::Select(select)) => Self::Pushed(select),
-            (_, Kind::Order(order)) if !is_over_time => Self::Planned(Planner::Order(order)),
+            (_, Kind::Order(_)) if !is_over_time => Self::Planned,
             (Live::Bids(rules), _) if !is_over_time => Self::Bid(rules(ask)),
-            (_, Kind::Plan(plan)) if !is_over_time => Self::Planned(Planner::Plan(plan)),
+            (_, Kind::Plan(_)) if !is_over_time => Self::Planned,
             _ => return None,
         })
     }
@@ -75,6 +64,8 @@ pub enum NotServed {
     View(#[from] evenkeel::model::ModelError),
     #[error(transparent)]
     Plan(#[from] BadPlan),
+    #[error(transparent)]
+    NoPlan(#[from] NoPlan),
     #[error(
         "its clients send requests by themselves, and only the executor knows `lost`, `cancelled` and `dead_clients`; leave \
          these keys out, or the policy"
@@ -103,11 +94,12 @@ pub fn by_policy(
         return Err(NotServed::Untroubled);
     }
     let mut outcome = match way {
-        Way::Planned(planner) => {
-            let (plan, n_messages, n_rounds) = planner.plan(requests, &view, &ask);
-            let mut outcome = execute(requests, fabric, &view, &plan, conduct.planned(&view, seed), trouble)?;
-            outcome.n_messages += n_messages;
-            outcome.n_rounds = n_rounds;
+        Way::Planned => {
+            let Ordered { schedule, rounds, messages } = planned(policy, batch, cluster, ask)?;
+            let mut outcome =
+                execute(requests, fabric, &view, &schedule, conduct.planned(&view, seed), trouble)?;
+            outcome.n_messages += messages.unwrap_or(0);
+            outcome.n_rounds = rounds.map_or(0, |(n_rounds, _)| n_rounds.into());
             outcome
         }
         Way::Online(pick) => {
@@ -137,22 +129,8 @@ pub fn by_policy(
     Ok(outcome)
 }
 
-impl Planner {
-    /// The plan, and how many messages and rounds it took.
-    fn plan(self, requests: &Requests, view: &View, ask: &Ask) -> (Schedule, u64, u64) {
-        let (batch, cluster) = (&requests.batch, &view.cluster);
-        let ordered = match self {
-            Self::Select(select) => {
-                let (choice, _) = select(batch, cluster, ask);
-                return (colour::order(batch, cluster, &choice), 0, 0);
-            }
-            Self::Order(order) => {
-                let (choice, _) = optimal::select(batch, cluster, ask.goal);
-                order(batch, cluster, &choice, ask)
-            }
-            Self::Plan(plan) => plan(batch, cluster, ask).1,
-        };
-        let n_rounds = ordered.rounds.map_or(0, |(n_rounds, _)| n_rounds.into());
-        (ordered.schedule, ordered.messages.unwrap_or(0), n_rounds)
-    }
+/// The plan of a policy, without its proof.
+fn planned(policy: &Policy, batch: &Batch, cluster: &Cluster, ask: Ask) -> Result<Ordered, NoPlan> {
+    let planner = Planner::new(&Options { policy, order: OrderBy::Usual, whole: false, ask })?;
+    Ok(planner.order(batch, cluster, planner.choose(batch, cluster)).ordered)
 }
