@@ -40,11 +40,17 @@ const ADVICE: &str = r#"{"format":1,"subject":"length","block":1,"batch_fingerpr
 {"name":"slot","lower_bound":2,"clients":[{"client":"c1","slots":2}]},
 {"name":"client","lower_bound":2,"new_client":"c1-2","moves":[{"request":1,"to":"c1-2","blocks":1}]}]}"#;
 
-/// Random worlds for the executor and the bidding machines, so many times as many as in the tests.
+/// Random worlds for the executor and the bidding machines, and for the executor in the simulator beside a bare loop:
+/// `times` as many as in the tests.
 pub(crate) fn worlds(times: &str) -> Result<()> {
-    let args =
-        ["test", "-p", "evenkeel", "--test", "it", "--", "executor::each_request", "bidding::each_request"];
-    run_with("cargo", &args, &[("EVENKEEL_TIMES", times)])
+    for (package, tests) in [
+        ("evenkeel", &["executor::each_request", "bidding::each_request"][..]),
+        ("evenkeel-sim", &["live::"]),
+    ] {
+        let args = [&["test", "-p", package, "--test", "it", "--"], tests].concat();
+        run_with("cargo", &args, &[("EVENKEEL_TIMES", times)])?;
+    }
+    Ok(())
 }
 
 /// Runs each target on so many inputs. Without sanitizers, so that a stable toolchain will do.

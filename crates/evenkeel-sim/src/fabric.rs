@@ -102,6 +102,8 @@ struct Place {
     phase: Phase,
     submitted_ns: u64,
     started_ns: u64,
+    /// When it will be done, where no network card has a say.
+    done_ns: u64,
 }
 
 /// What waits at a server.
@@ -285,7 +287,14 @@ impl<'a> Fabric<'a> {
     }
 
     fn place(&mut self, job: Job) -> JobId {
-        let fresh = Place { job, turn: 0, phase: Phase::OnItsWay, submitted_ns: self.now_ns, started_ns: 0 };
+        let fresh = Place {
+            job,
+            turn: 0,
+            phase: Phase::OnItsWay,
+            submitted_ns: self.now_ns,
+            started_ns: 0,
+            done_ns: u64::MAX,
+        };
         if let Some(place) = self.free.pop() {
             let turn = self.places[place as usize].turn.wrapping_add(1);
             self.places[place as usize] = Place { turn, ..fresh };
@@ -407,11 +416,29 @@ impl<'a> Fabric<'a> {
         let from_ns = self.now_ns.saturating_add(latency_ns);
         if self.network.is_none() {
             station.pace.advance(self.now_ns);
-            self.agenda.add(station.pace.done_ns(from_ns, job.bytes), Event::Done(id));
+            let done_ns = station.pace.done_ns(from_ns, job.bytes);
+            self.places[place as usize].done_ns = done_ns;
+            self.agenda.add(done_ns, Event::Done(id));
         } else if latency_ns == 0 {
             self.begin_flow(id);
         } else {
             self.agenda.add(from_ns, Event::Move(id));
+        }
+    }
+
+    /// The bytes of a job that have been moved by now, rounded down.
+    pub fn moved(&mut self, id: JobId) -> u64 {
+        let Place { job, phase, turn, done_ns, .. } = self.places[id.place as usize];
+        match (phase, &mut self.network) {
+            (Phase::Flowing(flow), Some(network)) if turn == id.turn => network.moved(self.now_ns, flow),
+            (Phase::InService, None) if turn == id.turn && done_ns < u64::MAX => {
+                let pace = &mut self.stations[job.server as usize].pace;
+                pace.advance(self.now_ns);
+                // What is left is moved until the end; during its latency that is all.
+                let left = pace.moved(self.now_ns, done_ns);
+                (job.bytes as f64 - left).max(0.0) as u64
+            }
+            _ => 0,
         }
     }
 

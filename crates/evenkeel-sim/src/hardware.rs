@@ -152,6 +152,20 @@ impl<'a> Pace<'a> {
     }
 }
 
+impl Pace<'_> {
+    /// The bytes that a transfer moves between two times, not before the time that it has gone on to.
+    pub fn moved(&self, from_ns: u64, until_ns: u64) -> f64 {
+        let (mut pace, mut now_ns, mut moved) = (self.clone(), from_ns, 0.0);
+        while now_ns < until_ns {
+            pace.advance(now_ns);
+            let next_ns = pace.changes_ns(now_ns).min(until_ns);
+            moved += (next_ns - now_ns) as f64 * pace.rate(now_ns);
+            now_ns = next_ns;
+        }
+        moved
+    }
+}
+
 /// How long some bytes take, rounded up; as long as can be if they never get there.
 pub fn span_ns(bytes: f64, rate: Rate) -> u64 {
     let ns = bytes / rate;

@@ -342,6 +342,7 @@ fn wrong_work_is_refused() {
         ("[workload]\nkind = 'jobs'\ncycle = 2", "a.toml:3", "did you mean `cycles`?"),
         ("[workload]\nkind = 'jobs'\ncopies = 0", "a.toml:3", "0 copies"),
         ("[executor]\nreplan = false\n[workload]\nkind = 'jobs'", "a.toml:1", "for requests"),
+        ("[executor]\nprogress = '0s'", "a.toml:2", "above 0"),
         ("[executor]\nlost = 0.6", "a.toml:2", "from 0 to 0.5"),
         ("[executor]\ncancelled = -0.1", "a.toml:2", "a share of all requests is from 0 to 1"),
         ("[executor]\ndead_clients = nan", "a.toml:2", "a share of all clients"),

@@ -1,6 +1,6 @@
 //! The executor says what starts where and when.
 
-use evenkeel::model::{ClientId, Schedule, ServerId};
+use evenkeel::model::{ClientId, Fixed, Schedule, ServerId};
 use evenkeel::run::{Action, BadPlan, Cause, Event, Executor, Reason, RequestId, Settings, TransferId};
 use hashbrown::HashMap;
 
@@ -38,11 +38,12 @@ pub fn execute_watched(
     Ok(driver.carry_out(!plan.transfers.is_empty()))
 }
 
-/// Tags of timers: the executor is to be woken; something happens to a client or its request, with its number; and, with
-/// the number of the transfer, a message was not heard of for too long.
+/// Tags of timers: the executor is to be woken; something happens to a client or its request, with its number; with the
+/// number of the transfer, a message was not heard of for too long; and transfers report how far they are.
 const WAKE: u64 = 0;
 const INCIDENT: u64 = 1;
 const OVERDUE: u64 = 1 << 63;
+const REPORT: u64 = OVERDUE - 1;
 
 /// An executor in the fabric.
 pub(super) struct Driver<'a> {
@@ -51,6 +52,8 @@ pub(super) struct Driver<'a> {
     executor: Executor,
     /// What is under way; without an id, what nobody has heard of.
     jobs: HashMap<u64, (Option<JobId>, Job)>,
+    /// Whether transfers will report.
+    will_report: bool,
     /// When it will be woken.
     woken_ns: u64,
     /// The one centre; or, without, each server by itself.
@@ -89,6 +92,7 @@ impl<'a> Driver<'a> {
             view,
             executor,
             jobs,
+            will_report: false,
             woken_ns,
             centres,
             actions,
@@ -116,6 +120,7 @@ impl<'a> Driver<'a> {
                     self.woken_ns = u64::MAX;
                     self.tell(Event::Wake);
                 }
+                Happening::Timer { tag: REPORT } => self.report(),
                 Happening::Timer { tag } if tag < OVERDUE => {
                     self.on_incident(self.incidents[(tag - INCIDENT) as usize].1);
                 }
@@ -147,6 +152,32 @@ impl<'a> Driver<'a> {
     fn miss(&mut self, transfer: TransferId) {
         let at_ns = self.run.fabric.now_ns().saturating_add(self.trouble.timeout_ns);
         self.run.fabric.wake(at_ns, OVERDUE + transfer.0);
+    }
+
+    /// Transfers report in the order of their numbers, and again after a while if there are any.
+    fn report(&mut self) {
+        let mut tags: Vec<u64> = self.jobs.keys().copied().collect();
+        tags.sort_unstable();
+        for tag in tags {
+            if let Some(&(Some(id), job)) = self.jobs.get(&tag) {
+                let moved = u128::from(self.run.fabric.moved(id).min(job.bytes));
+                let nanos = moved * 1_000_000_000 / u128::from(self.run.requests.block_bytes);
+                if let Some(blocks) = Fixed::from_nanos(nanos) {
+                    self.tell(Event::Progress { transfer: TransferId(tag), blocks });
+                }
+            }
+        }
+        self.will_report = false;
+        self.await_reports();
+    }
+
+    fn await_reports(&mut self) {
+        if let Some(progress_ns) =
+            self.trouble.progress_ns.filter(|_| !self.will_report && !self.jobs.is_empty())
+        {
+            self.will_report = true;
+            self.run.fabric.wake(self.run.fabric.now_ns().saturating_add(progress_ns), REPORT);
+        }
     }
 
     fn on_failed(&mut self, tag: u64, cause: Cause) {
@@ -231,6 +262,7 @@ impl<'a> Driver<'a> {
                     let id = self.centres[centre].dispatch(&mut self.run, job);
                     self.jobs.insert(transfer.0, (Some(id), job));
                 }
+                self.await_reports();
             }
             Action::Withdraw { transfer } => {
                 self.run.outcome.n_messages += 1;

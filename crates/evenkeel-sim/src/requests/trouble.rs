@@ -1,4 +1,5 @@
-//! What goes wrong between the executor and the world beside servers: messages get lost, clients change their minds or die.
+//! What happens between the executor and the world beside servers: transfers report how far they are, messages get lost,
+//! clients change their minds or die.
 
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::run::TransferId;
@@ -17,12 +18,14 @@ pub struct Trouble {
     pub cancelled: f64,
     /// The share of clients that die.
     pub dead_clients: f64,
+    /// How often transfers under way report how far they are; never if none.
+    pub progress_ns: Option<u64>,
 }
 
 impl Default for Trouble {
     /// There is none.
     fn default() -> Self {
-        Self { lost: 0.0, timeout_ns: 5_000_000_000, cancelled: 0.0, dead_clients: 0.0 }
+        Self { lost: 0.0, timeout_ns: 5_000_000_000, cancelled: 0.0, dead_clients: 0.0, progress_ns: None }
     }
 }
 

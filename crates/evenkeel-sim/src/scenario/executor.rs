@@ -39,6 +39,7 @@ pub(super) struct Executor {
     timeout: Option<Span>,
     cancelled: Option<f64>,
     dead_clients: Option<f64>,
+    progress: Option<Span>,
 }
 
 impl Executor {
@@ -97,6 +98,10 @@ impl Executor {
             return Err(places.error("executor.timeout", message));
         }
         let timeout_ns = self.timeout.map_or(Trouble::default().timeout_ns, |span| span.0);
-        Ok(Trouble { lost, timeout_ns, cancelled, dead_clients })
+        let progress_ns = self.progress.map(|span| span.0);
+        if progress_ns == Some(0) {
+            return Err(places.error("executor.progress", "the time between two reports is above 0"));
+        }
+        Ok(Trouble { lost, timeout_ns, cancelled, dead_clients, progress_ns })
     }
 }

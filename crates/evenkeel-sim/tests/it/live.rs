@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel::model::{BatchBuilder, ClientId, NameTable, Schedule, ServerId};
+use evenkeel::model::{BatchBuilder, ClientId, Fixed, NameTable, Schedule, ServerId};
 use evenkeel::order::colour;
 use evenkeel::run::{Action, Cause, Decide, Event, Executor, Pick, RequestId, Settings, TransferId};
 use evenkeel::select::{Goal, optimal};
@@ -52,8 +52,15 @@ fn settings() -> impl Strategy<Value = Settings> {
 
 fn trouble() -> impl Strategy<Value = Trouble> {
     let share = || prop_oneof![Just(0.0), 0.0..0.3];
-    (share(), 1_000_000..20_000_000_u64, share(), share()).prop_map(
-        |(lost, timeout_ns, cancelled, dead_clients)| Trouble { lost, timeout_ns, cancelled, dead_clients },
+    let progress = prop_oneof![Just(None), (300_000..5_000_000_u64).prop_map(Some)];
+    (share(), 1_000_000..20_000_000_u64, share(), share(), progress).prop_map(
+        |(lost, timeout_ns, cancelled, dead_clients, progress_ns)| Trouble {
+            lost,
+            timeout_ns,
+            cancelled,
+            dead_clients,
+            progress_ns,
+        },
     )
 }
 
@@ -127,6 +134,15 @@ enum Next {
     Incident(Incident),
     Done(TransferId),
     Overdue(TransferId),
+    Report,
+}
+
+/// A transfer that moves its bytes.
+#[derive(Clone, Copy, Debug)]
+struct Moving {
+    server: ServerId,
+    bytes: u64,
+    done_ns: u64,
 }
 
 /// As little as drives an executor: a list of what will happen, and what is under way.
@@ -137,7 +153,9 @@ struct Bare<'a> {
     now_ns: u64,
     agenda: BTreeMap<(u64, u64), Next>,
     n_added: u64,
-    running: BTreeMap<TransferId, ServerId>,
+    /// What is under way; of what nobody has heard, nothing else is known.
+    running: BTreeMap<TransferId, Option<Moving>>,
+    will_report: bool,
     is_over: Vec<bool>,
     is_dead: Vec<bool>,
     seen: Vec<(u64, Action)>,
@@ -156,6 +174,7 @@ impl<'a> Bare<'a> {
             agenda: BTreeMap::new(),
             n_added: 0,
             running: BTreeMap::new(),
+            will_report: false,
             is_over: vec![false; batch.n_requests()],
             is_dead: vec![false; batch.n_clients()],
             seen: Vec::new(),
@@ -243,7 +262,11 @@ impl<'a> Bare<'a> {
                 self.is_dead[client as usize] = true;
                 self.tell(Event::ClientLeft { client: ClientId(client) });
             }
-            Next::Done(transfer) if self.loses(transfer, Message::Done) => self.miss(transfer),
+            Next::Done(transfer) if self.loses(transfer, Message::Done) => {
+                self.running.entry(transfer).and_modify(|moving| *moving = None);
+                self.miss(transfer);
+            }
+            Next::Report => self.report(),
             Next::Done(transfer) => {
                 if self.running.remove(&transfer).is_some() {
                     self.tell(Event::Done { transfer });
@@ -254,6 +277,29 @@ impl<'a> Bare<'a> {
                     self.tell(Event::Failed { transfer, cause: Cause::TimedOut });
                 }
             }
+        }
+    }
+
+    fn report(&mut self) {
+        let running: Vec<(TransferId, Option<Moving>)> = self.running.iter().map(|(&t, &m)| (t, m)).collect();
+        for (transfer, moving) in running {
+            let Some(Moving { server, bytes, done_ns }) = moving else { continue };
+            if self.running.contains_key(&transfer) {
+                let left = (done_ns - self.now_ns) as f64 * self.world.hardware.servers[server.index()].rate;
+                let moved = u128::from((bytes as f64 - left).max(0.0) as u64);
+                let blocks = Fixed::from_nanos(moved * 1_000_000_000 / u128::from(BLOCK_BYTES));
+                self.tell(Event::Progress { transfer, blocks: blocks.expect("less than all") });
+            }
+        }
+        self.will_report = false;
+        self.await_reports();
+    }
+
+    fn await_reports(&mut self) {
+        let progress_ns = self.world.trouble.progress_ns;
+        if let Some(progress_ns) = progress_ns.filter(|_| !self.will_report && !self.running.is_empty()) {
+            self.will_report = true;
+            self.add(self.now_ns + progress_ns, Next::Report);
         }
     }
 
@@ -274,15 +320,18 @@ impl<'a> Bare<'a> {
             self.seen.push((self.now_ns, action));
             match action {
                 Action::Start { transfer, server, offset, blocks, .. } => {
-                    self.running.insert(transfer, server);
+                    self.running.insert(transfer, None);
                     if self.loses(transfer, Message::Start) {
                         self.miss(transfer);
                     } else {
                         let bytes = |nanos: u128| (nanos * u128::from(BLOCK_BYTES) / 1_000_000_000) as u64;
                         let bytes = bytes(offset.nanos() + blocks.nanos()) - bytes(offset.nanos());
                         let takes_ns = self.world.hardware.servers[server.index()].usual_ns(bytes);
-                        self.add(self.now_ns + takes_ns, Next::Done(transfer));
+                        let done_ns = self.now_ns + takes_ns;
+                        self.running.insert(transfer, Some(Moving { server, bytes, done_ns }));
+                        self.add(done_ns, Next::Done(transfer));
                     }
+                    self.await_reports();
                 }
                 Action::Withdraw { transfer } => {
                     self.running.remove(&transfer);
@@ -302,11 +351,22 @@ impl<'a> Bare<'a> {
     }
 }
 
+/// Some worlds have no one order of events; a campaign asks for more of all of them.
+fn config() -> ProptestConfig {
+    let times = std::env::var("EVENKEEL_TIMES").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    let cases = 5_000_u32.saturating_mul(times);
+    ProptestConfig {
+        failure_persistence: None,
+        max_global_rejects: u32::MAX,
+        ..ProptestConfig::with_cases(cases)
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { failure_persistence: None, max_global_rejects: 100_000, ..ProptestConfig::with_cases(5_000) })]
+    #![proptest_config(config())]
 
     /// The simulator, in which fabric, queues and network take part, and a loop of fifty lines drive the executor through
-    /// the same world: outages, servers that leave and join, lost messages, requests that are withdrawn, clients that die.
+    /// the same world: outages, servers that leave and join, reports of progress, lost messages, requests that are withdrawn, clients that die.
     #[test]
     fn simulator_and_bare_loop_do_the_same(world in worlds()) {
         let view = View::new(&world.requests, &world.nominal).expect("a good view");
