@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 use crate::batch_json::{LimitedStrings, without_place};
 use crate::{Figure, InputError};
 
-/// Everything that was advised for one batch.
+/// All advice for one batch.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct AdviceFile {
     pub format: u32,
     /// What the bounds are about: `length` or `max_load`.
     pub subject: String,
-    /// The bytes of a block.
+    /// The size of a block in bytes.
     pub block: u64,
     pub batch_fingerprint: String,
-    /// As it is.
+    /// The bound before any change.
     pub lower_bound: Figure,
     pub advice: Vec<Advice>,
 }
 
-/// A change with its name and its promise. Only what it changes is there.
+/// A change with its name and the bound it promises. Only the fields that it changes are present.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 #[allow(missing_docs)]
 pub struct Advice {
     pub name: String,
-    /// After the change.
+    /// The bound after the change.
     pub lower_bound: Figure,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub copies: Vec<CopyRow>,
@@ -80,7 +80,7 @@ pub struct MoveRow {
 }
 
 impl Advice {
-    /// The change with the names that `batch` has.
+    /// Describes a change with the names from `batch`.
     pub fn new(name: &str, lower_bound: Figure, batch: &Batch, change: &Change) -> Self {
         let server = |id: ServerId| batch.servers().name(id.0).to_owned();
         let mut advice = Self { name: name.to_owned(), lower_bound, ..Self::default() };
@@ -116,7 +116,7 @@ impl Advice {
         advice
     }
 
-    /// The change that the names stand for; an error if `batch` does not have them, or it is none.
+    /// The change that the names stand for. Fails if `batch` does not have them, or if it is not exactly one change.
     pub fn to_change(&self, batch: &Batch) -> Result<Change, String> {
         let missing = |what: &str, name: &str| format!("the batch has no {what} `{}`", shown(name));
         let server =
@@ -156,7 +156,7 @@ impl Advice {
     }
 }
 
-/// Reads what `explain --advice` has written.
+/// Reads the output of `explain --advice`.
 pub fn read_advice(reader: impl Read, file: &str) -> Result<AdviceFile, InputError> {
     let limited = BufReader::new(LimitedStrings::new(reader));
     let advice: AdviceFile = serde_json::from_reader(limited).map_err(|e| {

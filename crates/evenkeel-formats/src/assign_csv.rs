@@ -1,4 +1,4 @@
-//! Tasks as CSV, `task,bytes,replicas`, one row an input; processes, `process,server`; and who does what:
+//! Tasks as CSV, `task,bytes,replicas`, one row per input; processes, `process,server`; and the assignment:
 //! `task,process,local_bytes,remote_bytes,from`.
 
 use std::io::{self, BufRead, Write};
@@ -18,7 +18,7 @@ pub struct WorkInput {
     pub processes: NameTable,
     /// Servers by id, in natural order.
     pub servers: NameTable,
-    /// What is to be done.
+    /// The work to be done.
     pub work: Work,
 }
 
@@ -44,7 +44,7 @@ pub fn read_work(
     let homes = homes.into_iter().map(|home| home.map(|home| ServerId(new_id[home.index()]))).collect();
     let wrong = |file: &str, error: WorkError| InputError::new(file, None, error);
     let mut builder = WorkBuilder::new();
-    // The rows of a task need not follow one another.
+    // The rows of a task need not be adjacent.
     let mut order: Vec<usize> = (0..rows.task_of.len()).collect();
     order.sort_by_key(|&row| rows.task_of[row]);
     for task in order.chunk_by(|&a, &b| rows.task_of[a] == rows.task_of[b]) {
@@ -68,7 +68,7 @@ fn read_tasks(
     let mut table = Table::open(reader, reading, &["task", "bytes", "replicas"], &[])?;
     let mut rows = Rows::default();
     let mut total: u64 = 0;
-    // For each server the last row that names it, so that none names it twice.
+    // For each server the last row that names it, so that no row names it twice.
     let mut named_in: Vec<usize> = Vec::new();
     while table.next()? {
         if rows.bytes.len() >= MAX_INPUTS {
@@ -118,7 +118,7 @@ fn read_processes(
     Ok((processes, homes))
 }
 
-/// The id of a name, which is added if it is new.
+/// The id of a name. A new name is added.
 fn id(name: &str, names: &mut NameTable, kind: &'static str) -> Result<u32, ModelError> {
     if let Some(id) = names.find(name) {
         return Ok(id);
@@ -127,7 +127,7 @@ fn id(name: &str, names: &mut NameTable, kind: &'static str) -> Result<u32, Mode
     Ok(names.len() as u32 - 1)
 }
 
-/// Writes who does each task, and where it reads each input, in order of rows.
+/// Writes which process does each task, and where it reads each input, in order of rows.
 pub fn write_assignment(input: &WorkInput, found: &Assignment, mut out: impl Write) -> io::Result<()> {
     let processes: Vec<String> = input.processes.iter().map(quoted).collect();
     writeln!(out, "task,process,local_bytes,remote_bytes,from")?;

@@ -1,4 +1,4 @@
-//! The batch as CSV: `client,bytes,replicas`, one row a request.
+//! The batch as CSV: `client,bytes,replicas`, one row per request.
 
 use std::io::{self, BufRead, Write};
 
@@ -22,7 +22,7 @@ pub fn read_batch_csv(
 ) -> Result<Batch, InputError> {
     let optional = ["bytes", "chunk", "job", "arrival"];
     let mut table = Table::open(reader, reading, &["client", "replicas"], &optional)?;
-    // A name that the servers file has is what it is.
+    // A name that is in the servers file is taken as it is.
     let is_declared = declared.servers.is_some();
     let mut batch = declared.builder(reading.block.get());
     while table.next()? {
@@ -32,7 +32,7 @@ pub fn read_batch_csv(
                     table.error(format!("{why}; if a server is called that, list it in the servers file"))
                 })?;
             }
-            // An empty field is no replica at all rather than one without a name.
+            // An empty field means no replica, not one without a name.
             batch.replica(replica).map_err(|error| match table.required(REPLICAS) {
                 Ok("") => table.error(ModelError::NoReplica),
                 _ => table.error(error),
@@ -54,7 +54,7 @@ pub fn read_batch_csv(
     Ok(batch.finish())
 }
 
-/// Writes a batch. Columns that say nothing are left out.
+/// Writes a batch. Columns without information are omitted.
 pub fn write_batch_csv(batch: &Batch, mut out: impl Write) -> io::Result<()> {
     let clients: Vec<String> = batch.clients().iter().map(quoted).collect();
     let has_chunks = (0..batch.n_requests()).any(|i| batch.chunk(i).is_some());

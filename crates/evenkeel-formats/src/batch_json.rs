@@ -1,6 +1,6 @@
 //! The batch as JSON: `{"servers":[…],"clients":[…],"requests":[{"client":…,"bytes":…,"replicas":[…]}]}`.
 //!
-//! Requests go into the batch one by one as they are read.
+//! Requests are added to the batch one by one as they are read.
 
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::table::{MAX_RECORD_BYTES, unknown_column};
 use crate::{Declared, InputError, Reading, numbers, skip_bom};
 
-/// A name longer than this is none.
+/// Longer strings are not accepted as names.
 const MAX_STRING_BYTES: u64 = 1 << 20;
 
 /// Reads a batch; sizes are rounded up to blocks.
@@ -35,7 +35,7 @@ pub fn read_batch_json(
     Ok(batch.finish())
 }
 
-/// The message without the line, which the error has already.
+/// The message without the line, which the error already has.
 pub(crate) fn without_place(error: &serde_json::Error) -> String {
     let text = error.to_string();
     let message = text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message);
@@ -100,7 +100,7 @@ impl<'de> Visitor<'de> for BatchSeed<'_> {
     }
 }
 
-/// A list of distinct names, refused at the first that is there twice.
+/// A list of distinct names, refused at the first duplicate.
 struct NamesSeed(&'static str);
 
 impl<'de> DeserializeSeed<'de> for NamesSeed {
@@ -140,7 +140,7 @@ impl<'de> DeserializeSeed<'de> for RequestsSeed<'_> {
     }
 }
 
-/// A request as it stands in the file.
+/// A request as it appears in the file.
 #[derive(Default)]
 struct Request {
     client: Option<String>,
@@ -153,7 +153,7 @@ struct Request {
 
 const KEYS: [&str; 6] = ["client", "bytes", "replicas", "chunk", "job", "arrival"];
 
-/// A request, but for these keys.
+/// A request, ignoring these keys.
 struct RequestSeed<'a>(&'a [String]);
 
 impl<'de> DeserializeSeed<'de> for RequestSeed<'_> {
@@ -194,7 +194,7 @@ impl<'de> Visitor<'de> for RequestSeed<'_> {
     }
 }
 
-/// Sets what is not null, and tells whether it was set before.
+/// Sets what is not null, and returns whether it was set before.
 fn set<T>(place: &mut Option<T>, value: Option<T>) -> bool {
     value.is_some_and(|value| place.replace(value).is_some())
 }
@@ -225,7 +225,7 @@ impl Visitor<'_> for ArrivalVisitor {
         self.visit_str(&seconds.to_string())
     }
 
-    // The shortest text that means the same float is what was written, if that was not longer than floats are exact.
+    // The shortest text for the same float is what was written, unless that had more digits than floats can represent.
     fn visit_f64<E: Error>(self, seconds: f64) -> Result<Arrival, E> {
         self.visit_str(&seconds.to_string())
     }
@@ -293,7 +293,7 @@ impl<'de> Visitor<'de> for RequestsSeed<'_> {
     }
 }
 
-/// Refuses to read on within a string that has no end.
+/// Refuses to read on within a string that does not end.
 pub(crate) struct LimitedStrings<R> {
     inner: R,
     state: State,
@@ -308,9 +308,9 @@ impl<R> LimitedStrings<R> {
 #[derive(Clone, Copy)]
 enum State {
     Outside,
-    /// In a string of so many bytes so far.
+    /// In a string, after this many bytes.
     Inside(u64),
-    /// The same, after a backslash.
+    /// In a string, after a backslash.
     Escaped(u64),
 }
 

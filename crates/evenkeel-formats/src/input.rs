@@ -1,4 +1,4 @@
-//! A batch with its cluster: which of its two formats a batch has, and how the files beside it go together.
+//! A batch with its cluster: which of the two formats a batch has, and how the files beside it fit together.
 
 use std::io::{self, BufRead, BufReader, Read};
 
@@ -8,7 +8,7 @@ use crate::{BOM, InputError, Nodes, Reading, read_batch_csv, read_batch_json};
 
 const BUFFER: usize = 1 << 18;
 
-/// A batch with what is known of its servers and clients.
+/// A batch with what is known about its servers and clients.
 #[derive(Debug)]
 pub struct Input {
     /// The batch.
@@ -18,10 +18,11 @@ pub struct Input {
 }
 
 impl Input {
-    /// Tells this input from others.
+    /// Identifies this input.
     pub fn fingerprint(&self) -> String {
         let mut fingerprint = self.batch.fingerprint();
-        // Equal servers do not count, as there was nothing else once. Nor do hosts: no plan is right or wrong for them.
+        // Equal servers do not count, because earlier versions had no others. Nor do hosts: they make no plan right or
+        // wrong.
         let of_cluster = self.cluster.fingerprint();
         if of_cluster != Cluster::equal(&self.batch).fingerprint() {
             fingerprint ^= of_cluster.rotate_left(1);
@@ -30,7 +31,7 @@ impl Input {
     }
 }
 
-/// The files that describe servers and clients, if they were given.
+/// The files that describe servers and clients, if given.
 #[derive(Debug, Default)]
 pub struct Described {
     /// What the servers file says.
@@ -40,7 +41,7 @@ pub struct Described {
 }
 
 impl Described {
-    /// The names that these files fix for the batch.
+    /// The names that these files declare for the batch.
     pub fn declared(&self) -> Declared {
         Declared {
             servers: self.servers.as_ref().map(|servers| servers.names.clone()),
@@ -63,7 +64,7 @@ impl Described {
     }
 }
 
-/// Names that other files have fixed, with their order.
+/// Names declared by other files, with their order.
 #[derive(Debug, Default)]
 pub struct Declared {
     /// All servers that a batch may name.
@@ -75,7 +76,7 @@ pub struct Declared {
 impl Declared {
     pub(crate) fn builder(self, block: u64) -> BatchBuilder {
         let mut builder = BatchBuilder::in_blocks_of(block);
-        // An empty builder names nobody, so nobody can be missing.
+        // An empty builder names nothing, so nothing can be missing.
         let _ = self.servers.map(|names| builder.declare_servers(names));
         let _ = self.clients.map(|names| builder.declare_clients(names));
         builder
@@ -96,9 +97,9 @@ pub fn read_batch(
     }
 }
 
-/// Whether the input is JSON, by its first character, and the input with all of it.
+/// Whether the input is JSON, by its first character, and the input from its start.
 fn sniff(mut reader: impl BufRead, name: &str) -> Result<(bool, impl BufRead), InputError> {
-    // A pipe may give it in small pieces, so the start is gathered first.
+    // A pipe may deliver it in small pieces, so the start is gathered first.
     const MOST: usize = 4096;
     let mut start = Vec::new();
     let first = loop {

@@ -1,9 +1,9 @@
 //! Evenkeel's file formats: batches, servers, clients, plans, summaries, advice, queues, writes and tasks; and in
-//! [`import`], what other tools print.
+//! [`import`], the output of other tools.
 //!
-//! A reader takes any [`BufRead`], refuses what is wrong with an [`InputError`] that names the place and the remedy, and
-//! never holds more than one record beside what it keeps. A writer takes any [`Write`](io::Write). The crate opens no
-//! files and knows nothing of terminals, so that servers and bindings can use it as the command does.
+//! A reader takes any [`BufRead`] and refuses invalid input with an [`InputError`] that names the place and the remedy.
+//! Besides what it keeps, it never holds more than one record. A writer takes any [`Write`](io::Write). The crate opens
+//! no files and knows nothing about terminals, so that servers and bindings can use it as the command does.
 //!
 //! ```
 //! use evenkeel::model::Cluster;
@@ -60,7 +60,7 @@ pub use writes_csv::{Objects, WritesInput, read_writes, write_places};
 pub struct InputError {
     /// The file.
     pub file: String,
-    /// The line, from 1, if it is about one.
+    /// The line, from 1, if the error is about one.
     pub line: Option<u64>,
     /// What is wrong, and what to do.
     pub message: String,
@@ -84,14 +84,14 @@ impl fmt::Display for InputError {
 
 impl std::error::Error for InputError {}
 
-/// How a file is read.
+/// How to read a file.
 #[derive(Clone, Copy, Debug)]
 pub struct Reading<'a> {
-    /// What it is called, in messages.
+    /// Its name in messages.
     pub file: &'a str,
-    /// The bytes of a block.
+    /// The size of a block in bytes.
     pub block: NonZeroU64,
-    /// Columns to pass over.
+    /// Columns to ignore.
     pub ignored: &'a [String],
 }
 
@@ -102,7 +102,7 @@ impl<'a> Reading<'a> {
     }
 }
 
-/// Refuses a name in a list of servers that looks like several, with something else than | between them.
+/// Refuses a name in a list of servers that looks like several names separated by something other than |.
 fn check_replica(name: &str) -> Result<(), String> {
     let is_likely = |c: char| matches!(c, ';' | ',') || c.is_whitespace();
     match name.trim().find(is_likely) {
@@ -114,10 +114,10 @@ fn check_replica(name: &str) -> Result<(), String> {
     }
 }
 
-/// The mark that some editors put before UTF-8.
+/// The byte order mark that some editors put before UTF-8.
 const BOM: &[u8] = b"\xEF\xBB\xBF";
 
-/// The first three bytes of `reader` must be in its buffer, where [`read_batch`] puts them.
+/// Skips a byte order mark. The first three bytes of `reader` must be in its buffer, where [`read_batch`] puts them.
 fn skip_bom(reader: &mut impl BufRead) -> io::Result<()> {
     if reader.fill_buf()?.starts_with(BOM) {
         reader.consume(BOM.len());

@@ -1,4 +1,4 @@
-//! What is known of servers and clients: `server,speed,slots,backlog,…` and `client,slots,host`.
+//! What is known about servers and clients: `server,speed,slots,backlog,…` and `client,slots,host`.
 
 use std::io::{self, BufRead, Write};
 
@@ -8,23 +8,23 @@ use evenkeel::observe::Warmth;
 use crate::table::{Table, quoted};
 use crate::{InputError, Reading, numbers};
 
-/// What a file says about servers or clients, in its order.
+/// What a file says about servers or clients, in file order.
 #[derive(Debug)]
 pub struct Nodes<T> {
     /// Their names.
     pub names: NameTable,
-    /// What is known of each.
+    /// What is known about each.
     pub nodes: Vec<T>,
-    /// The host of each; empty if it is not given.
+    /// The host of each; empty if not given.
     pub hosts: Vec<String>,
-    /// Of servers: how many clients each serves, and when it was last used; 0 if it is not given.
+    /// For servers: how many clients each serves, and when it was last used; 0 if not given.
     pub warmth: Vec<Warmth>,
-    /// Of servers: the bytes that each serves in a second in all; empty if that is not given.
+    /// For servers: the total bytes that each serves per second; empty if not given.
     pub rates: Vec<u64>,
 }
 
 impl<T> Nodes<T> {
-    /// Of which no more is known.
+    /// Nodes about which nothing else is known.
     pub fn new(names: NameTable, nodes: Vec<T>) -> Self {
         let n = nodes.len();
         Self {
@@ -36,7 +36,7 @@ impl<T> Nodes<T> {
         }
     }
 
-    /// Adds one of which no more is known.
+    /// Adds a node about which nothing else is known.
     pub fn push(&mut self, name: &str, node: T) {
         self.names.intern(name);
         self.nodes.push(node);
@@ -100,7 +100,7 @@ pub fn read_servers(reader: impl BufRead, reading: &Reading<'_>) -> Result<Nodes
     Ok(found)
 }
 
-/// Writes a servers file, backlogs in whole blocks of so many bytes. Columns that say nothing are left out.
+/// Writes a servers file, with backlogs in whole blocks of `block` bytes. Columns without information are omitted.
 pub fn write_servers(servers: &Nodes<Server>, block: u64, mut out: impl Write) -> io::Result<()> {
     let has_hosts = servers.has_hosts();
     let has_warmth = servers.warmth.iter().any(|warmth| *warmth != Warmth::default());

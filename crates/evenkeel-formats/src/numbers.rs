@@ -30,7 +30,7 @@ fn why_not_whole(text: &str, what: &str) -> String {
 /// A number of bytes, written as 4096 or as 64MB. Errors call it `what`.
 pub fn size(text: &str, what: &str) -> Result<u64, String> {
     let Err(why_not) = whole(text, what) else { return whole(text, what) };
-    // What has no unit is as wrong as any number.
+    // Text without a unit is reported like any wrong number.
     if text.is_empty() || text.starts_with('+') || text.parse::<f64>().is_ok() {
         return Err(why_not);
     }
@@ -40,7 +40,7 @@ pub fn size(text: &str, what: &str) -> Result<u64, String> {
     })
 }
 
-/// Bytes in a second, written as 120MB/s, 1Gb/s or 120000000.
+/// Bytes per second, written as 120MB/s, 1Gb/s or 120000000.
 pub(crate) fn rate(text: &str) -> Result<u64, String> {
     let with_unit = text.parse().map(|PerSecond(rate)| (rate * 1e9).round() as u64);
     let rate = text.parse().ok().or(with_unit.ok()).filter(|&rate| rate > 0 && !text.starts_with('+'));
@@ -50,12 +50,12 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
     })
 }
 
-/// Nanoseconds as seconds with as many decimals as they need.
+/// Nanoseconds as seconds, with as many decimals as needed.
 pub(crate) fn seconds(nanos: u64) -> String {
     Fixed::from_nanos(nanos.into()).unwrap_or_default().to_string()
 }
 
-/// A number of transfers at once.
+/// A number of concurrent transfers.
 pub(crate) fn slots(text: &str) -> Result<u32, String> {
     let slots = whole(text, "number of slots")?;
     match u32::try_from(slots) {
@@ -65,7 +65,7 @@ pub(crate) fn slots(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A decimal number of at most nine decimals, from 0 on. Errors call it `what`.
+/// A non-negative decimal number with at most nine decimals. Errors call it `what`.
 pub fn decimal(text: &str, what: &str) -> Result<Fixed, String> {
     if text.is_empty() {
         return whole(text, what).map(Fixed::from);
@@ -84,7 +84,7 @@ pub fn decimal(text: &str, what: &str) -> Result<Fixed, String> {
         .ok_or_else(|| format!("the {what} does not fit in 64 bits"))
 }
 
-/// When a request arrives, in nanoseconds: a decimal number of seconds, or a span such as `10ms`.
+/// When a request arrives, in nanoseconds: a decimal number of seconds, or a duration such as `10ms`.
 pub(crate) fn arrival_ns(text: &str) -> Result<u64, String> {
     let seconds = decimal(text, "arrival").ok().and_then(|seconds| u64::try_from(seconds.nanos()).ok());
     let ns = seconds.or_else(|| text.parse().ok().map(|Span(ns)| ns));

@@ -1,4 +1,4 @@
-//! The plan as CSV: `request,client,server,start,blocks`, one row a transfer.
+//! The plan as CSV: `request,client,server,start,blocks`, one row per transfer.
 
 use std::io::{self, BufRead, Write};
 
@@ -9,8 +9,9 @@ use crate::{InputError, Reading, numbers};
 
 /// Reads a plan of `batch`.
 ///
-/// A row that cannot be of this batch (a request, client or server that it does not have, or another client than
-/// the request's) is an error of the input: the plan is of another batch. Everything else is for the checker.
+/// A row that cannot belong to this batch is an input error: the plan is of another batch. Such a row has a request,
+/// client or server that the batch does not have, or a client other than the request's. Everything else is left to the
+/// checker.
 pub fn read_plan(
     reader: impl BufRead,
     reading: &Reading<'_>,

@@ -1,5 +1,5 @@
-//! What waits at servers as CSV, `app,server,read,shuffle`, one row a request; and in which order it is
-//! served, as CSV: `server,position,app`, with `request` if that is not clear.
+//! What waits at servers as CSV, `app,server,read,shuffle`, one row per request; and the order of service as CSV,
+//! `server,position,app`, with `request` if that is ambiguous.
 
 use std::io::{self, BufRead, Write};
 
@@ -20,7 +20,7 @@ pub struct QueueInput {
     pub collective: Collective,
 }
 
-/// Reads a queue. Ids follow the natural order of names, and offsets the rows.
+/// Reads a queue. Ids follow the natural order of names, and offsets follow the rows.
 pub fn read_queue(reader: impl BufRead, reading: &Reading<'_>) -> Result<QueueInput, InputError> {
     let mut table = Table::open(reader, reading, &["app", "server", "read", "shuffle"], &[])?;
     let (mut apps, mut servers) = (NameTable::new(), NameTable::new());
@@ -48,7 +48,7 @@ pub fn read_queue(reader: impl BufRead, reading: &Reading<'_>) -> Result<QueueIn
     Ok(QueueInput { apps, servers, collective })
 }
 
-/// The id of the name in a column, which is added if it is new.
+/// The id of the name in a column. A new name is added.
 fn id<R: BufRead>(
     table: &Table<R>,
     column: usize,
@@ -73,7 +73,7 @@ fn nanos<R: BufRead>(table: &Table<R>, column: usize, what: &str) -> Result<u64,
     })
 }
 
-/// Writes the order of each server. Where an application has several requests at one server, a further column tells which
+/// Writes the order of each server. If an application has several requests at one server, a further column says which
 /// row of the queue is meant.
 pub fn write_orders(input: &QueueInput, orders: &Orders, mut out: impl Write) -> io::Result<()> {
     let apps: Vec<String> = input.apps.iter().map(quoted).collect();

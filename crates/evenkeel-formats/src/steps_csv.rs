@@ -1,4 +1,4 @@
-//! The plan by time and bytes, as CSV: `start,end,client,server,request,chunk,offset,bytes`, one row a transfer.
+//! The plan by time and bytes, as CSV: `start,end,client,server,request,chunk,offset,bytes`, one row per transfer.
 
 use std::io::{self, Write};
 

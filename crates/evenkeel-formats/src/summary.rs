@@ -11,16 +11,16 @@ use serde_json::value::RawValue;
 use crate::batch_json::without_place;
 use crate::{InputError, numbers};
 
-/// A summary longer than this is none.
+/// Longer inputs are not accepted as summaries.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// What a plan amounts to, and why it cannot be better.
+/// The figures of a plan, and why it cannot be better.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Summary {
     pub format: u32,
     pub policy: String,
-    // Said to be null rather than left out: what is missing is not the same as none.
+    // Written as null rather than omitted: a missing field is not the same as none.
     #[serde(deserialize_with = "Option::deserialize")]
     pub order: Option<String>,
     pub seed: u64,
@@ -28,7 +28,7 @@ pub struct Summary {
     pub requests: u64,
     pub clients: u64,
     pub servers: u64,
-    /// Slots, or time; `None` if the transfers have no order.
+    /// In slots or units of time; `None` if the transfers have no order.
     #[serde(deserialize_with = "Option::deserialize")]
     pub length: Option<Figure>,
     pub max_load: Figure,
@@ -38,16 +38,16 @@ pub struct Summary {
     /// How far the plan is from the bound.
     #[serde(default)]
     pub gap: Option<Figure>,
-    /// Of a policy that proceeds round by round: how many rounds there were.
+    /// For a policy that proceeds round by round: how many rounds there were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rounds: Option<u64>,
-    /// Of a policy whose clients bid: how many bids and answers.
+    /// For a policy whose clients bid: how many bids and answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub messages: Option<u64>,
-    /// The length if both ends of the transfers go through their lists as soon as they are free.
+    /// The length if both ends of the transfers work through their lists as soon as they are free.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compacted_length: Option<Figure>,
-    /// What policies were asked for beside, where it is not the usual.
+    /// Further parameters of the policies, where they differ from the defaults.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ties: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -56,10 +56,10 @@ pub struct Summary {
     pub bids: Option<u32>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imbalance: Option<u64>,
-    /// The most transfers at once, if that was limited.
+    /// The most concurrent transfers, if limited.
     #[serde(default)]
     pub max_concurrent: Option<u64>,
-    /// Whether no request was to be split between servers.
+    /// Whether requests must not be split between servers.
     #[serde(default)]
     pub whole: bool,
     /// Length, load and bound in seconds, if rates are known.
@@ -69,12 +69,12 @@ pub struct Summary {
     pub max_load_seconds: Option<Figure>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lower_bound_seconds: Option<Figure>,
-    /// The bytes of all requests.
+    /// The total bytes of all requests.
     #[serde(default)]
     pub bytes: Option<u128>,
-    /// Tells batches apart.
+    /// Identifies the batch.
     pub batch_fingerprint: String,
-    /// Tells plans apart.
+    /// Identifies the plan.
     pub plan_fingerprint: String,
     #[serde(default)]
     pub seconds: Seconds,
@@ -87,7 +87,7 @@ pub struct Summary {
 pub enum Bottleneck {
     /// These servers hold all copies of that many requests.
     Servers { servers: Vec<String>, requests: u64, blocks: u64 },
-    /// This client has to receive that many blocks, if `waits_for` is given not before that server is free.
+    /// This client has to receive that many blocks; if `waits_for` is given, not before that server is free.
     Client {
         client: String,
         blocks: u64,
@@ -98,13 +98,13 @@ pub enum Bottleneck {
     Concurrency { limit: u64, blocks: u64 },
 }
 
-/// A number as it is printed: whole where it can be, else with at most nine decimals.
+/// A number as it is printed: whole if possible, otherwise with at most nine decimals.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Figure(pub Fixed);
 
 impl Figure {
-    /// Whether both are the same number: exactly if both are whole, else to a millionth, or to a billionth of numbers up
-    /// to `largest`.
+    /// Whether both are the same number: exactly if both are whole, otherwise to a millionth, or to a billionth for
+    /// numbers up to `largest`.
     pub fn is_about(self, other: Self, largest: Self) -> bool {
         let (a, b) = (self.0.nanos(), other.0.nanos());
         let forgiven = 1000.max(largest.0.nanos() / 1_000_000_000);
@@ -125,7 +125,7 @@ impl From<Ratio> for Figure {
     }
 }
 
-// As text, since a float would not tell all decimals of a large number.
+// As text, since a float cannot represent all decimals of a large number.
 
 impl Serialize for Figure {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -140,7 +140,7 @@ impl<'de> Deserialize<'de> for Figure {
     }
 }
 
-/// Where the time went.
+/// How long each step took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[allow(missing_docs)]
 pub struct Seconds {
@@ -190,7 +190,7 @@ impl Bottleneck {
 }
 
 impl Summary {
-    /// How far the plan is from the bound, from these two.
+    /// How far the plan is from the bound, computed from these two.
     pub fn computed_gap(&self) -> Figure {
         let achieved = self.length.unwrap_or(self.max_load).0.nanos();
         let nanos = achieved.saturating_sub(self.lower_bound.0.nanos());

@@ -9,11 +9,11 @@ use evenkeel_sim::scenario::not_known;
 
 use crate::{InputError, Reading, skip_bom};
 
-/// A record longer than this is not one: a quote was opened and never closed, or the file is no table.
+/// A longer record is invalid: a quote was opened and never closed, or the file is not a table.
 pub(crate) const MAX_RECORD_BYTES: u64 = 64 << 20;
 const CHUNK: usize = 1 << 16;
 
-/// Records under way, one at a time, whatever their fields mean.
+/// A reader of records, one at a time, whatever their fields mean.
 pub(crate) struct Records<R> {
     file: String,
     reader: csv::Reader<Lines<R>>,
@@ -36,7 +36,7 @@ impl<R: BufRead> Records<R> {
         })
     }
 
-    /// Goes to the next record; false at the end.
+    /// Advances to the next record; false at the end.
     pub(crate) fn next(&mut self) -> Result<bool, InputError> {
         self.tally.unread.set(0);
         let more = self.reader.read_byte_record(&mut self.record).map_err(|error| {
@@ -62,14 +62,14 @@ impl<R: BufRead> Records<R> {
         self.record.len()
     }
 
-    /// A field of the current record, which has so many; `name` is for messages.
+    /// A field of the current record, which must have it; `name` is for messages.
     pub(crate) fn field(&self, k: usize, name: &str) -> Result<&str, InputError> {
         std::str::from_utf8(&self.record[k]).map_err(|_| self.error(format!("the {name} is not valid UTF-8")))
     }
 
-    /// The line that the current record ends in.
+    /// The line in which the current record ends.
     pub(crate) fn line(&self) -> u64 {
-        // Every record ends with a line feed, and the reader stands behind it.
+        // Every record ends with a line feed, and the reader is positioned after it.
         self.reader.position().line().saturating_sub(1).max(1)
     }
 
@@ -79,7 +79,7 @@ impl<R: BufRead> Records<R> {
     }
 }
 
-/// A table under way: one record at a time.
+/// A reader of a table, one record at a time.
 pub(crate) struct Table<R> {
     records: Records<R>,
     header: ByteRecord,
@@ -88,7 +88,7 @@ pub(crate) struct Table<R> {
 }
 
 impl<R: BufRead> Table<R> {
-    /// Reads the header. The `required` columns must be there, the `optional` ones may.
+    /// Reads the header. The `required` columns must be present, the `optional` ones may be.
     pub(crate) fn open(
         reader: R,
         reading: &Reading<'_>,
@@ -133,7 +133,7 @@ impl<R: BufRead> Table<R> {
         }
     }
 
-    /// Goes to the next record; false at the end.
+    /// Advances to the next record; false at the end.
     pub(crate) fn next(&mut self) -> Result<bool, InputError> {
         let more = self.records.next()?;
         if more && self.records.record.as_slice() == self.header.as_slice() {
@@ -153,7 +153,7 @@ impl<R: BufRead> Table<R> {
         self.records.field(k, self.names[column]).map(Some)
     }
 
-    /// The field of a column that must be there.
+    /// The field of a column that must be present.
     pub(crate) fn required(&self, column: usize) -> Result<&str, InputError> {
         Ok(self.field(column)?.unwrap_or_default())
     }
@@ -164,7 +164,7 @@ impl<R: BufRead> Table<R> {
     }
 }
 
-/// What to say of a column, or of a key of a request, that there is not.
+/// The message for an unknown column, or an unknown key of a request.
 pub(crate) fn unknown_column(name: &str, known: &[&str]) -> String {
     const MOST: usize = 60;
     let short: String = name.chars().take(MOST).collect();
@@ -172,7 +172,7 @@ pub(crate) fn unknown_column(name: &str, known: &[&str]) -> String {
     format!("{why}; --ignore-columns passes it over")
 }
 
-/// What has gone through a [`Lines`].
+/// Counts what has gone through a [`Lines`].
 #[derive(Default)]
 struct Tally {
     /// Bytes since the last record.
@@ -181,7 +181,7 @@ struct Tally {
     quotes: Cell<u64>,
 }
 
-/// Lines that all end with a line feed, whatever they ended with. Refuses to read on when a record has no end.
+/// Lines that all end with a line feed, whatever they ended with. Refuses to read on when a record does not end.
 struct Lines<R> {
     inner: R,
     tally: Rc<Tally>,
@@ -210,7 +210,7 @@ impl<R: Read> Read for Lines<R> {
 }
 
 impl<R> Lines<R> {
-    /// CRLF and CR become LF; returns how many bytes are left.
+    /// Converts CRLF and CR to LF. Returns how many bytes are left.
     fn end_with_line_feeds(&mut self, bytes: &mut [u8]) -> usize {
         let before = std::mem::replace(&mut self.last, bytes[bytes.len() - 1]);
         if before != b'\r' && !bytes.contains(&b'\r') {
@@ -228,7 +228,7 @@ impl<R> Lines<R> {
         kept
     }
 
-    /// Adds the line feed that the last line lacks.
+    /// Adds the line feed that is missing after the last line.
     fn end_last_line(&mut self, buffer: &mut [u8]) -> usize {
         match buffer.first_mut() {
             Some(first) if !matches!(self.last, b'\n' | b'\r') => {
@@ -240,7 +240,7 @@ impl<R> Lines<R> {
     }
 }
 
-/// A field as it is written: in quotes if it has to be.
+/// A field as it is written: in quotes if necessary.
 pub fn quoted(field: &str) -> String {
     let special = |c: char| matches!(c, ',' | '"' | '\n' | '\r');
     if field.is_empty() || field.contains(special) {

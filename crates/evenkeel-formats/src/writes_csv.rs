@@ -1,5 +1,4 @@
-//! What is to be written as CSV, `object,offset,bytes`, one row a write; and where it goes, as CSV:
-//! `write,object,server,default`.
+//! Writes as CSV, `object,offset,bytes`, one row per write; and their placement as CSV, `write,object,server,default`.
 
 use std::io::{self, BufRead};
 
@@ -16,11 +15,11 @@ pub struct WritesInput {
     pub objects: Objects,
     /// The writes, in order of their rows.
     pub writes: Vec<Write>,
-    /// The bytes of all of them.
+    /// The total bytes of all writes.
     pub total_bytes: u64,
 }
 
-/// How objects are called. Their numbers follow the natural order of names.
+/// How objects are named. Their numbers follow the natural order of names.
 #[derive(Debug)]
 pub enum Objects {
     /// By their numbers.
@@ -34,7 +33,7 @@ pub enum Objects {
     },
 }
 
-/// Reads the writes to objects that are spread over so many servers.
+/// Reads the writes to objects that are spread over `n_servers` servers.
 pub fn read_writes(
     reader: impl BufRead,
     reading: &Reading<'_>,
@@ -84,13 +83,13 @@ pub fn read_writes(
     Ok(WritesInput { objects: Objects::Named { names, order }, writes, total_bytes })
 }
 
-/// The number that a name is, if it is written as numbers are. Then there is no need to keep the name.
+/// The number that a name stands for, if it is written in canonical form. Then there is no need to keep the name.
 fn number(name: &str) -> Option<u64> {
     let is_plain = name.bytes().all(|byte| byte.is_ascii_digit()) && (name == "0" || !name.starts_with('0'));
     name.parse().ok().filter(|_| is_plain)
 }
 
-/// Gives objects that were known by number names and ids.
+/// Gives names and ids to objects that were known by number.
 fn named(writes: &mut [Write]) -> NameTable {
     let mut names = NameTable::new();
     let mut digits = itoa::Buffer::new();
@@ -98,7 +97,7 @@ fn named(writes: &mut [Write]) -> NameTable {
     names
 }
 
-/// Writes where the copies of each write go; `placed` has as many servers for each.
+/// Writes where the copies of each write go; `placed` has the same number of servers for each.
 pub fn write_places(
     input: &WritesInput,
     servers: &NameTable,

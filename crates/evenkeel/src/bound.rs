@@ -1,4 +1,4 @@
-//! How early any plan can end, and why: the proof that an answer carries.
+//! How early any plan can end, and why: the proof that comes with an answer.
 
 use crate::graph::clock::Clock;
 use crate::graph::flow::pace::Level;
@@ -7,32 +7,33 @@ use crate::model::{Batch, ClientId, Cluster, Ratio, Server, ServerId};
 /// A lower bound with its proof.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bound {
-    /// No plan does better: in length, or in the time until the last server is done.
+    /// No plan does better: in length, or in the time at which the last server is done.
     pub value: Ratio,
-    /// What forces it.
+    /// What forces the bound.
     pub proof: Proof,
 }
 
-/// What forces a bound: anybody can recount it.
+/// What forces a bound. Anybody can recount it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Proof {
-    /// The requests with all replicas among these servers share them, whatever is chosen: the bound is the first time at
-    /// which they can have served so many blocks. No server at all proves 0.
+    /// The requests whose replicas are all on these servers share them, whatever is chosen. The bound is the earliest
+    /// time by which the servers can have served that many blocks. An empty set proves 0.
     Servers(Vec<ServerId>),
     /// This client has to receive all its blocks through its slots, at best from the fastest replicas.
     Client {
         /// The client.
         client: ClientId,
-        /// Only its requests whose replicas are all busy at least as long as this server, and not before.
+        /// Counts only the client's requests whose replicas are all busy for at least as long as this server. None of
+        /// them starts before it is free.
         waits_for: Option<ServerId>,
     },
     /// All blocks have to go through the limit on concurrent transfers.
     Concurrency,
 }
 
-/// What no schedule can beat whatever servers serve: the client that takes longest, or the limit on concurrency.
+/// What no schedule can beat, whatever the servers serve: the slowest client, or the limit on concurrency.
 ///
-/// A level, as the balancing of servers counts.
+/// Given as a level, the unit in which servers are balanced.
 pub(crate) fn beside_servers(batch: &Batch, cluster: &Cluster) -> Option<(Level, Proof)> {
     let client = slowest_client(batch, cluster);
     let concurrency = concurrency(batch, cluster).map(|level| (level, Proof::Concurrency));
@@ -58,11 +59,11 @@ pub(crate) fn concurrency(batch: &Batch, cluster: &Cluster) -> Option<Level> {
 fn slowest_client(batch: &Batch, cluster: &Cluster) -> Option<(Level, Proof)> {
     let slowest = cluster.servers().iter().map(|s| s.speed.millionths()).min()?;
     let most_busy = cluster.servers().iter().map(Server::busy).max()?;
-    // So fine that the ticks of all blocks fit in 63 bits.
+    // As fine as possible while the ticks of all blocks fit in 63 bits.
     let most_blocks = u128::from(batch.total_blocks() + most_busy).max(1);
     let most = (u128::from(slowest) << 62) / most_blocks;
     let clock = Clock::new(cluster, u64::try_from(most).unwrap_or(u64::MAX));
-    // Whole slots where there are slots, else a valid bound all the same.
+    // Whole slots if the cluster is slotted; otherwise the bound is still valid.
     let in_slots = cluster.is_slotted();
     let through = |ticks: u64, client: usize| {
         let slots = u64::from(cluster.clients()[client].slots);
@@ -74,7 +75,7 @@ fn slowest_client(batch: &Batch, cluster: &Cluster) -> Option<(Level, Proof)> {
         let faster = |a: ServerId, b: ServerId| if speeds[b.index()] > speeds[a.index()] { b } else { a };
         clock.at_least(batch.blocks(i), set.iter().copied().fold(set[0], faster))
     };
-    // The work of each client by when the first replica is free: none of it can start before.
+    // The work of each client by the time at which the first replica is free: none of it can start before.
     let Ranks { rank, servers } = Ranks::new(cluster);
     let mut work_by_rank = Sparse::new(batch.n_clients(), servers.len(), batch.n_requests());
     for (i, set) in batch.replicas().iter().enumerate() {
@@ -83,7 +84,7 @@ fn slowest_client(batch: &Batch, cluster: &Cluster) -> Option<(Level, Proof)> {
     }
     let mut best: Option<(u64, ClientId, Option<ServerId>)> = None;
     work_by_rank.for_each_row(|client, by_rank| {
-        // From the last rank on: what a client has gathered so far waits for that rank.
+        // From the last rank on: the work gathered so far for a client waits for that rank.
         let mut gathered = 0;
         for &(rank, work) in by_rank.iter().rev().filter(|(_, work)| *work > 0) {
             gathered += work;
@@ -99,12 +100,12 @@ fn slowest_client(batch: &Batch, cluster: &Cluster) -> Option<(Level, Proof)> {
     Some((clock.level(ticks.into()), Proof::Client { client, waits_for }))
 }
 
-/// Sums by row and column, of which most may be none.
+/// Sums by row and column, most of which may be zero.
 struct Sparse {
     n_columns: usize,
-    /// All of them, if they are not many more than what is added.
+    /// All sums, if there are not many more of them than additions.
     dense: Vec<u64>,
-    /// Else what was added.
+    /// Otherwise the additions.
     added: Vec<(u32, u32, u64)>,
 }
 
@@ -123,7 +124,7 @@ impl Sparse {
         }
     }
 
-    /// Each row with its sums, or parts of them, by column.
+    /// Calls `call` with each row and its sums, or parts of them, by column.
     fn for_each_row(mut self, mut call: impl FnMut(u32, &[(u32, u64)])) {
         for (row, sums) in (0..).zip(self.dense.chunks(self.n_columns.max(1))) {
             call(row, &(0..).zip(sums.iter().copied()).collect::<Vec<_>>());
@@ -135,7 +136,7 @@ impl Sparse {
     }
 }
 
-/// Servers by when they are free, equal ones with the same rank.
+/// Servers by the time at which they are free. Equal ones have the same rank.
 struct Ranks {
     rank: Vec<u32>,
     /// One server of each rank.

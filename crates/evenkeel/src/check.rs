@@ -1,11 +1,12 @@
 //! Re-verifies plans and proofs from scratch.
 //!
-//! Nothing here is shared with the solvers: requests are recounted, transfers sorted and compared, proofs added
-//! up anew from the batch alone. It is meant to be read in one go and believed.
+//! This module shares nothing with the solvers: it recounts requests, sorts and compares transfers, and adds up proofs
+//! again from the batch alone. It is meant to be read in one go and believed.
 //!
-//! Times are in billionths. Where every server has speed 1, all is whole and exact: transfers start at whole slots and
-//! take whole slots. Else they may be interrupted anywhere, even within a block; decimals are rounded, and a millionth of
-//! a unit of time, or of a block, is forgiven. A block comes from one server and is never transferred twice at once.
+//! Times are in billionths. If every server has speed 1, everything is whole and exact: transfers start at whole slots
+//! and take whole slots. Otherwise transfers may be interrupted anywhere, even within a block; decimals are rounded,
+//! and an error of a millionth of a unit of time, or of a block, is tolerated. A block comes from one server and is
+//! never transferred twice at once.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -63,21 +64,23 @@ pub enum Fault {
     ProvesNoLoad,
 }
 
-/// What a valid plan amounts to.
+/// The figures of a valid plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Measures {
-    /// When the last transfer has ended.
+    /// When the last transfer ends.
     pub length: Ratio,
-    /// When the last server that serves anything would be done, working without a break: its backlog, then its blocks.
+    /// When the last server that serves anything would be done if it worked without a break: its backlog, then its
+    /// blocks.
     pub max_load: Ratio,
 }
 
 const NANOS: u128 = 1_000_000_000;
-/// What is forgiven where numbers are rounded: a millionth.
+/// Tolerance where numbers are rounded: a millionth.
 const TOLERANCE: u128 = 1_000;
 
-/// Checks that every request is fully served, by its replicas only; with `ordered` also that nobody has more transfers
-/// at once than slots, that no block is in two transfers at once, and that no server serves before its backlog is done.
+/// Checks that every request is fully served, and only by its replicas. With `ordered`, also checks that no client or
+/// server has more concurrent transfers than slots, that no block is in two transfers at once, and that no server
+/// serves before its backlog is done.
 pub fn plan(batch: &Batch, cluster: &Cluster, rows: &[Transfer], ordered: bool) -> Result<Measures, Fault> {
     let exact = cluster.common_speed() == Some(Speed::ONE);
     let mut served = vec![0_u128; batch.n_requests()];
@@ -143,7 +146,7 @@ pub fn plan(batch: &Batch, cluster: &Cluster, rows: &[Transfer], ordered: bool) 
         match (load + NANOS / 2) / NANOS {
             0 => Ratio::ZERO,
             blocks if exact => (server.busy() + blocks.div_ceil(slots.into()) as u64).into(),
-            // Slots share blocks, but each block takes its time.
+            // Slots share blocks, but each block takes its own time.
             blocks => {
                 let last = u128::from(server.busy()) * u128::from(slots) + blocks.max(slots.into());
                 Ratio::new(last * 1_000_000, server.speed.millionths() * slots)
@@ -169,18 +172,18 @@ pub fn unsplit(batch: &Batch, rows: &[Transfer]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// How long so many billionths of a block take, in billionths of time, to the nearest.
+/// How long `nano_blocks` billionths of a block take, in billionths of time, to the nearest.
 fn duration(nano_blocks: u128, speed: Speed) -> u128 {
     let speed = u128::from(speed.millionths());
     (nano_blocks * 1_000_000 + speed / 2) / speed
 }
 
-/// A millionth, of the unit of time or of a block, whichever is longer.
+/// A millionth of the unit of time or of a block, whichever is longer.
 fn tolerance(speed: Speed, exact: bool) -> u128 {
     if exact { 0 } else { TOLERANCE.max(duration(TOLERANCE, speed)) }
 }
 
-/// A block comes from one server, even if it is interrupted.
+/// Checks that each block comes from one server, even if it is interrupted.
 fn unbroken(batch: &Batch, rows: &[Transfer]) -> Result<(), Fault> {
     let mut broken: Vec<(u32, ServerId, u128)> = rows
         .iter()
@@ -199,7 +202,7 @@ fn unbroken(batch: &Batch, rows: &[Transfer]) -> Result<(), Fault> {
     Ok(())
 }
 
-/// A transfer as others see it: who takes part, from when to when, and its row.
+/// A transfer as the overlap checks see it: a participant, start, end, and its row.
 type Run = (u32, u128, u128, usize);
 
 fn within_slots(batch: &Batch, cluster: &Cluster, rows: &[Transfer], exact: bool) -> Result<(), Fault> {
@@ -233,10 +236,11 @@ fn within_slots(batch: &Batch, cluster: &Cluster, rows: &[Transfer], exact: bool
     no_block_twice(batch, rows, runs(&|t| t.request), &forgiven)
 }
 
-/// No block is in two transfers at once: a request has never more transfers from a server than blocks from there.
+/// Checks that no block is in two transfers at once: a request never has more concurrent transfers from a server than
+/// blocks from there.
 ///
-/// That is enough: the transfers of n blocks, of which at most n are under way at any time, can always be told apart so
-/// that each block is in one of them at a time. Two transfers of whole blocks are never of the same one.
+/// That is sufficient: if at most n transfers of n blocks are in flight at any time, they can always be matched to
+/// blocks so that each block is in one transfer at a time. Two transfers of whole blocks are never of the same block.
 fn no_block_twice(
     batch: &Batch,
     rows: &[Transfer],
@@ -262,21 +266,21 @@ fn no_block_twice(
     Ok(())
 }
 
-/// What is forgiven of a row.
+/// The tolerance for a row.
 struct Forgiven<'a> {
     overlap: &'a dyn Fn(usize) -> u128,
     rounding: &'a dyn Fn(usize) -> u128,
 }
 
-/// From when on there are too many transfers at once, and two of their rows.
+/// When there are too many concurrent transfers, and two of their rows.
 struct Overlap {
     time: Fixed,
     rows: [usize; 2],
 }
 
-/// Nobody has more transfers at once than slots. A little overlap is forgiven each time, and so is a transfer that takes
-/// no longer, but in sum no more than rounding explains: all transfers must fit between the first start and the last
-/// end. An error says who has more.
+/// Checks that nobody has more concurrent transfers than slots. A little overlap is tolerated each time, and so is a
+/// transfer that takes no longer than that, but in total no more than rounding explains: all transfers must fit between
+/// the first start and the last end. The error says who has more.
 fn at_most(
     mut runs: Vec<Run>,
     slots: impl Fn(u32) -> u64,
@@ -314,12 +318,12 @@ fn at_most(
     Ok(())
 }
 
-/// What a bound speaks about.
+/// What a bound is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// The length of any schedule.
     Length,
-    /// When the last server is done, under any choice.
+    /// When the last server is done, for any choice.
     MaxLoad,
 }
 
@@ -328,7 +332,7 @@ pub enum Subject {
 pub struct Forced {
     /// How many requests.
     pub requests: u64,
-    /// How many blocks they have together.
+    /// How many blocks they have in total.
     pub blocks: u64,
     /// The bound that follows, rounded down to nine decimals.
     pub proved: Ratio,
@@ -389,7 +393,7 @@ pub fn bound(batch: &Batch, cluster: &Cluster, bound: &Bound, subject: Subject) 
     let proved = if blocks == 0 { 0 } else { proved };
     let claimed = bound.value.rounded().nanos();
     let ratio = Ratio::new(proved, NANOS as u64);
-    // What was printed may have been rounded up, and what is added up here rounded down.
+    // A printed bound may have been rounded up, and the sum here is rounded down.
     let forgiven = if cluster.common_speed() == Some(Speed::ONE) { 0 } else { 4 };
     if proved + forgiven < claimed {
         return Err(Fault::WeakProof { claimed: bound.value, proved: ratio });
@@ -397,11 +401,11 @@ pub fn bound(batch: &Batch, cluster: &Cluster, bound: &Bound, subject: Subject) 
     Ok(Forced { requests, blocks, proved: ratio })
 }
 
-/// The last time before which the servers cannot have served so many blocks, in billionths.
+/// The last time before which the servers cannot have served `blocks` blocks, in billionths.
 fn time_of_servers(servers: &[&Server], blocks: u64, is_slotted: bool) -> u128 {
-    // The blocks that a server can have ended before that time. In each slot these are whole ones, ⌈time · speed⌉ − 1 and
-    // the backlog is among them; if slots share blocks it is the same for a slot that is as fast as all, once there was
-    // time for a first block.
+    // The blocks that a server can have completed before that time. In each slot these are whole blocks, ⌈time · speed⌉
+    // − 1, and the backlog is among them. If slots share blocks, the same holds for one slot with the speed of all
+    // together, once there was time for a first block.
     let before = |time: u128, server: &Server| -> u128 {
         let unit = 1_000_000 * NANOS;
         let ended = |speed: u128| {
@@ -453,7 +457,7 @@ fn time_of_client(
     if cluster.is_slotted() {
         return blocks_at.values().sum::<u128>().div_ceil(slots) * NANOS;
     }
-    // Billionths, and fractions of one that would add up.
+    // Billionths, and fractions of a billionth that would add up.
     let (mut nanos, mut fractions) = (0, 0);
     for (&speed, blocks) in &blocks_at {
         let (work, speed) = (blocks * 1_000_000 * NANOS, u128::from(speed));

@@ -1,4 +1,4 @@
-//! Randomness, passed in by the caller: seeded in production, injected by tests. And ties, broken by id or by hash.
+//! Randomness, passed in by the caller: seeded in production, injected by tests. Also ties, broken by id or by hash.
 
 use rand_core::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -40,18 +40,18 @@ impl Draw for Seeded {
     }
 }
 
-/// Which of several equally good candidates is taken.
+/// How to choose among several equally good candidates.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ties {
-    /// The one with the lowest id. Everybody then runs to the same one.
+    /// The one with the lowest id. All choosers then prefer the same candidate.
     LowestId,
-    /// The one with the lowest hash of who chooses and who is chosen, so that each has a preference of its own: the
-    /// same on every machine, in any order of events.
+    /// The one with the lowest hash of chooser and candidate, so that each chooser has its own preference: the same on
+    /// every machine, in any order of events.
     Hashed(u64),
 }
 
 impl Ties {
-    /// The candidate with the lowest number is taken by `chooser`.
+    /// The rank of `candidate` for `chooser`, who takes the candidate with the lowest rank.
     #[inline]
     pub fn rank(self, chooser: u32, candidate: u32) -> u64 {
         match self {

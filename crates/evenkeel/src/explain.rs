@@ -1,12 +1,12 @@
-//! Why it is not faster, and what would help: computed, not guessed.
+//! Why a plan is not faster, and what would help: computed, not guessed.
 //!
-//! *One more copy.* At a level below the bound some blocks cannot be served: the deficit of the flow. Just so many need
-//! a copy elsewhere, and no fewer will do, since each copy lets one more block through. They are taken from the servers
-//! that are left with too much, and given to those that have room.
+//! *One more copy.* At a level below the bound some blocks cannot be served: the deficit of the flow. Exactly that many
+//! blocks need a copy elsewhere, and no fewer will do, since each copy lets one more block through. They are taken from
+//! the servers that are left with too much, and given to those that have room.
 //!
-//! *A faster server.* Each bound comes with its proof, and a proof tells what no faster server outside of it can change.
-//! The most promising server is tried; what then limits is one more proof; and so on until no server is more promising
-//! than the best that was tried.
+//! *A faster server.* Each bound comes with its proof, and a proof limits what a faster server outside of it can
+//! change. The most promising server is tried; the bottleneck that remains yields one more proof; and so on until no
+//! server is more promising than the best one tried.
 
 mod change;
 mod clients;
@@ -22,36 +22,36 @@ use crate::select::{Goal, optimal};
 pub use change::Change;
 pub use clients::{ClientAdvice, Help, advise_clients, advise_slots};
 
-/// The bound is to fall by so many per cent.
+/// By how many per cent the bound is to fall.
 pub const PERCENTS: [u64; 3] = [1, 5, 10];
 
-/// So many faster servers are tried at most; few are enough.
+/// The most faster servers that are tried; few are enough.
 const MOST_TRIED: usize = 64;
 
-/// What limits a batch, and what would help.
+/// What the bottleneck of a batch is, and what would help.
 #[derive(Clone, Debug)]
 pub struct Explanation {
     /// What no plan beats, and why.
     pub bound: Bound,
-    /// How few copies lower the bound by each of [`PERCENTS`].
+    /// The fewest copies that lower the bound by each of [`PERCENTS`].
     pub copies: Vec<CopyAdvice>,
-    /// The server that helps most if it is twice as fast; none if no single one helps, or under a limit on concurrency,
-    /// which goes with one speed only.
+    /// The server that helps most if it is twice as fast. `None` if no single server helps, or under a limit on
+    /// concurrency, which requires one common speed.
     pub faster: Option<SpeedAdvice>,
     /// How far one more copy of everything would relieve the servers, and how few of these copies matter.
     pub everything: CopyAdvice,
-    /// What else would help if a client limits.
+    /// What else would help if the bottleneck is a client.
     pub clients: Vec<ClientAdvice>,
 }
 
-/// How far copies go.
+/// How far copies lower the bound.
 #[derive(Clone, Debug)]
 pub struct CopyAdvice {
-    /// Whether they go as far as was asked.
+    /// Whether they lower it as far as requested.
     pub is_reached: bool,
-    /// The fewest copies that go so far; none if it is not reached.
+    /// The fewest copies that reach the target; empty if it is not reached.
     pub copies: Vec<ExtraCopy>,
-    /// The bound with these copies; or if it is not reached, what copies cannot change.
+    /// The bound with these copies. If the target is not reached, the bound that copies cannot change.
     pub bound: Bound,
 }
 
@@ -73,7 +73,7 @@ pub struct SpeedAdvice {
     pub bound: Bound,
 }
 
-/// Explains the bound on the length ([`Goal::Length`]), or on when the last server is done.
+/// Explains the bound on the length ([`Goal::Length`]), or on the time at which the last server is done.
 pub fn explain(batch: &Batch, cluster: &Cluster, goal: Goal) -> Explanation {
     let paces = Paces::new(cluster);
     let (top, proof) = optimal::bound_level(batch, cluster, goal);
@@ -97,8 +97,8 @@ pub fn explain(batch: &Batch, cluster: &Cluster, goal: Goal) -> Explanation {
     Explanation { bound, copies, faster, everything, clients }
 }
 
-/// What copies do not change: what all servers together need, or a client (but where the cluster is not even, and a copy
-/// is faster or earlier; that is not looked for).
+/// What copies do not change: what all servers together need, or a client needs. (In a cluster that is not uniform a
+/// copy may help a client by being faster or earlier; that is not considered.)
 fn floor(batch: &Batch, cluster: &Cluster, paces: &Paces, goal: Goal) -> (Level, Proof) {
     let all: Vec<ServerId> = (0..batch.n_servers() as u32).map(ServerId).collect();
     let together = paces.level_for(&all, None, batch.total_blocks().into());
@@ -109,7 +109,7 @@ fn floor(batch: &Batch, cluster: &Cluster, paces: &Paces, goal: Goal) -> (Level,
     }
 }
 
-/// A level less so many per cent, rounded down if it must be.
+/// Lowers a level by `percent`, rounding down if necessary.
 fn lower(level: Level, percent: u64) -> Level {
     let rest = u128::from(100 - percent);
     match level.denominator().checked_mul(100) {
@@ -123,12 +123,12 @@ struct Problem<'a> {
     cluster: &'a Cluster,
     goal: Goal,
     paces: Paces,
-    /// The bound as it is.
+    /// The current bound.
     top: Level,
 }
 
 impl Problem<'_> {
-    /// The fewest copies with which all can be served by `aim`, which all servers together can.
+    /// The fewest copies with which everything can be served by `aim`, a level that all servers together can reach.
     fn advise_copies(&self, aim: Level) -> CopyAdvice {
         let placed = level(optimal::items(self.batch, &self.paces), Aim::Under(aim)).placed;
         let choice = optimal::to_choice(self.batch, placed);
@@ -138,7 +138,7 @@ impl Problem<'_> {
         let is_above = |part: &Part| above[part.server.index()] > 0;
         choice.parts(self.batch).filter(is_above).for_each(|part| parts_at[part.server.index()].push(part));
         let rooms = loads.iter().zip(&caps).map(|(load, cap)| cap.saturating_sub(*load));
-        // The one with most room first, and that until it is full, so that there are few pairs.
+        // Fill the server with the most room first, then the next, so that there are few pairs.
         let mut rooms: Vec<(u64, ServerId)> =
             rooms.zip((0..).map(ServerId)).filter(|(room, _)| *room > 0).collect();
         rooms.sort_by_key(|&(room, server)| (room, Reverse(server)));
@@ -162,12 +162,12 @@ impl Problem<'_> {
         CopyAdvice { is_reached: true, copies, bound }
     }
 
-    /// The bound with copies that allow for `aim`.
+    /// The bound with copies that make `aim` possible.
     fn bound_with(&self, copies: &[ExtraCopy], aim: Level) -> Bound {
         let batch = self.batch.with_copies(copies);
         let (floor, proof) = floor(&batch, self.cluster, &self.paces, self.goal);
         if floor >= aim {
-            // What copies do not change is all that is left, and it need not be searched for.
+            // Only what copies do not change is left, so there is no need to search.
             return Bound { value: time(floor), proof };
         }
         optimal::bound(&batch, self.cluster, self.goal)
@@ -175,7 +175,7 @@ impl Problem<'_> {
 
     /// The server that helps most if it is twice as fast.
     fn advise_speed(&self, proof: &Proof) -> Option<SpeedAdvice> {
-        // A limit on concurrency goes with one speed only.
+        // A limit on concurrency requires one common speed.
         if self.cluster.max_concurrent().is_some() {
             return None;
         }
@@ -202,7 +202,7 @@ impl Problem<'_> {
         best.map(|(_, advice)| advice)
     }
 
-    /// The server at twice its speed or, if that is known, at twice its rate.
+    /// The server at twice its speed or, if its rate is known, at twice its rate.
     fn twice_as_fast(&self, id: ServerId) -> Server {
         let server = self.cluster.server(id);
         let of_rate =
@@ -212,15 +212,15 @@ impl Problem<'_> {
         Server { speed, ..server.clone() }
     }
 
-    /// The cluster with another server in the place of one.
+    /// The cluster with one server replaced.
     fn with(&self, id: ServerId, server: Server) -> Result<Cluster, ModelError> {
         let mut servers = self.cluster.servers().to_vec();
         servers[id.index()] = server;
         Cluster::new(self.batch, servers, self.cluster.clients().to_vec(), None)
     }
 
-    /// For each server a level below which the bound does not fall if it is twice as fast, raised by one more proof: of
-    /// `level`, with all servers as they are or with another one twice as fast.
+    /// Keeps, for each server, a level below which the bound does not fall if that server is twice as fast. Raises it
+    /// by one more proof: that of `level`, with all servers as they are or with another one twice as fast.
     fn sharpen(&self, promises: &mut [f64], level: Level, proof: &Proof) {
         let raise = |promise: &mut f64, to: f64| *promise = promise.max(to);
         match proof {
@@ -230,10 +230,10 @@ impl Problem<'_> {
                 let inside = |set: &[ServerId]| set.iter().all(|s| is_inside[s.index()]);
                 let forced = self.batch.replicas().iter().enumerate().filter(|(_, set)| inside(set));
                 let forced: u128 = forced.map(|(i, _)| u128::from(self.batch.blocks(i))).sum();
-                // Where speeds differ slots share blocks, even if they do not yet.
+                // Where speeds differ, slots share blocks, even if they do not yet.
                 let shared = Paces::shared(self.cluster);
                 let as_it_is = shared.level_for(servers, None, forced).to_f64();
-                // Servers of the same kind change the same.
+                // Servers of the same kind have the same effect.
                 let mut known: Option<(&Server, f64)> = None;
                 let mut by_kind: Vec<ServerId> = (0..promises.len() as u32).map(ServerId).collect();
                 let kind = |s: &ServerId| {
@@ -273,8 +273,8 @@ impl Problem<'_> {
         }
     }
 
-    /// How long a client takes at its fastest replicas, and how much of that it saves if a server is twice as fast; none
-    /// if that server holds nothing for it.
+    /// How long a client takes with its fastest replicas, and how much of that it saves if a server is twice as fast.
+    /// `None` if that server holds nothing for it.
     fn work_and_savings(&self, client: ClientId) -> (f64, Vec<Option<f64>>) {
         let mut savings = vec![None; self.batch.n_servers()];
         let mut work = 0.0;
@@ -292,7 +292,7 @@ impl Problem<'_> {
     }
 }
 
-/// As few of the parts as make up so many blocks: the largest first, of the last only what is needed.
+/// The fewest parts that add up to `blocks`: the largest first, and of the last only what is needed.
 fn fewest(parts: &mut [Part], mut blocks: u64) -> Vec<Part> {
     parts.sort_unstable_by_key(|part| (Reverse(part.blocks), part.request));
     let mut taken = Vec::new();

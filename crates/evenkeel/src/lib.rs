@@ -1,20 +1,20 @@
-//! Evenkeel's core: given which servers hold which data and who wants it, decide from **which replica**
+//! Evenkeel's core. Given which servers hold which data and which clients want it, it decides from **which replica**
 //! each request is served and in **which order**, so that the job ends as early as can be proved possible.
 //!
-//! The crate is pure: no I/O, no clock, no threads, no global randomness. Each question has its room:
+//! The crate is pure: no I/O, no clock, no threads, no global randomness. Each question has its own module:
 //!
-//! * [`model`] – the batch, its choice of replicas, its schedule: plain flat data.
-//! * [`assign`] – which process does each task, near its data.
+//! * [`model`] – the batch, its choice of replicas and its schedule: plain flat data.
+//! * [`assign`] – which process does each task, close to its data.
 //! * [`select`] – which replica serves each request.
 //! * [`order`] – when each transfer starts.
-//! * [`bid`] – how clients and servers agree on both without a centre.
+//! * [`bid`] – how clients and servers agree on both without a coordinator.
 //! * [`queue`] – in which order a server serves the requests of collective I/O.
 //! * [`place`] – where a write goes.
-//! * [`observe`] – what clients know of servers from what they sent and what is reported.
+//! * [`observe`] – what clients know about servers, from what they sent and what servers report.
 //! * [`redirect`] – which bytes are not at their default server.
-//! * [`run`] – carries a plan out, whatever happens on the way; and picks servers as requests arrive.
+//! * [`run`] – carries out a plan, whatever happens on the way, and picks servers as requests arrive.
 //! * [`bound`] – how early any plan could end, with the proof.
-//! * [`explain`] – what limits, and what would help.
+//! * [`explain`] – what the bottleneck is, and what would help.
 //! * [`check`] – re-verifies a plan and its proof from scratch.
 //! * [`workload`] – seeded batches to plan: uniform, hot spots, chains.
 //! * [`policy`] – the table of all policies by name.
@@ -39,19 +39,19 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Machines
+//! # State machines
 //!
-//! What has a life over time is a state machine that owns what it needs: events in, actions out, and whoever drives it has
-//! the clock and the sockets. An event that does not fit is refused and changes nothing. Each has a program that drives
-//! it under `examples/`.
+//! Everything that lives over time is a state machine that owns its data: events in, actions out. The driver has the
+//! clock and the sockets. An event that does not fit is refused and changes nothing. The programs under `examples/`
+//! named below drive them.
 //!
-//! | machine | what it does | example |
+//! | state machine | what it does | example |
 //! |---|---|---|
-//! | [`run::Executor`] | carries a plan out, serves what arrives, retries, hedges, plans anew | `execute` |
-//! | [`bid::client::Client`], [`bid::server::Server`] | agree on replicas and order without a centre | `bid` |
-//! | [`assign::opass_dynamic::Guided`] | gives processes one task after the other, near its data | `guide` |
-//! | [`place::Placer`] | says where writes go, window by window | `place` |
-//! | [`queue::Queue`] | says which request a server serves next | |
+//! | [`run::Executor`] | carries out a plan, serves new arrivals, retries, hedges, replans | `execute` |
+//! | [`bid::client::Client`], [`bid::server::Server`] | agree on replicas and order without a coordinator | `bid` |
+//! | [`assign::opass_dynamic::Guided`] | gives processes one task after another, close to its data | `guide` |
+//! | [`place::Placer`] | decides where writes go, window by window | `place` |
+//! | [`queue::Queue`] | decides which request a server serves next | |
 //! | [`redirect::RedirectTable`] | knows which bytes are not at their default server | |
 
 pub mod assign;
@@ -73,7 +73,7 @@ pub mod run;
 pub mod select;
 pub mod workload;
 
-/// The example in the README, so that it is compiled and run.
+/// The example in the README, included here so that it is compiled and run.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;

@@ -1,11 +1,12 @@
-//! From a batch to a plan in one call: choose replicas, order transfers, bound the result and check the bound's proof.
+//! From a batch to a plan in one call: choose replicas, order transfers, compute a bound and check its proof.
 //!
-//! A policy that chooses is followed by an order, the shortest unless another one is named. A policy that orders by itself
-//! keeps its own order. A policy that is only an order gets the optimal choice.
+//! A policy that only chooses replicas is followed by an order: the shortest, unless another one is named. A policy
+//! that orders by itself keeps its own order. A policy that only orders is given the optimal choice.
 //!
-//! Where the optimal choice does not meet its bound, nobody knows how far the plan is from the best, only how far from the
-//! bound. The plan is then the best of what other policies choose, too: of all of them, each in every order, for small
-//! batches ([`MOST_REQUESTS_FOR_ALL_RIVALS`]), else of those that come close in practice ([`Policy::comes_close`]).
+//! Where the optimal choice does not meet its bound, the distance of the plan from the optimum is unknown; only its
+//! distance from the bound is known. The plan is then the best one found by trying other policies, too. For small
+//! batches ([`MOST_REQUESTS_FOR_ALL_RIVALS`]) these are all policies, each in every order; otherwise only those that
+//! come close in practice ([`Policy::comes_close`]).
 
 use crate::bound::Bound;
 use crate::check::{self, Fault, Forced, Subject};
@@ -15,19 +16,19 @@ use crate::policy::{
 };
 use crate::select::{Goal, optimal, whole};
 
-/// Up to so many requests, an optimal choice that does not meet its bound is compared with that of every policy.
+/// Up to this many requests, an optimal choice that does not meet its bound is compared with that of every policy.
 pub const MOST_REQUESTS_FOR_ALL_RIVALS: usize = 2048;
 
-/// What to plan with.
+/// How to plan.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
-    /// Who chooses replicas, or orders the optimal choice, or does both.
+    /// The policy that chooses replicas, orders the optimal choice, or does both.
     pub policy: &'a Policy,
-    /// Who orders transfers.
+    /// How transfers are ordered.
     pub order: OrderBy<'a>,
     /// Whether requests must not be split between servers.
     pub whole: bool,
-    /// What policies are asked for.
+    /// Parameters of the policies.
     pub ask: Ask,
 }
 
@@ -38,14 +39,14 @@ impl Default for Options<'_> {
     }
 }
 
-/// Who orders transfers.
+/// How transfers are ordered.
 #[derive(Clone, Copy, Debug)]
 pub enum OrderBy<'a> {
-    /// The policy itself if it does, else the shortest order.
+    /// By the policy itself if it orders, otherwise in the shortest order.
     Usual,
-    /// This policy.
+    /// By this policy.
     Policy(&'a Policy),
-    /// Nobody: replicas are chosen, and all transfers start at 0.
+    /// Not at all: replicas are chosen, and all transfers start at 0.
     Nobody,
 }
 
@@ -70,24 +71,24 @@ pub enum NoPlan {
 pub struct Plan {
     /// Which replica serves how much of each request.
     pub choice: Choice,
-    /// When; all at 0 if nobody orders.
+    /// When each transfer starts; all start at 0 if they are not ordered.
     pub ordered: Ordered,
-    /// No plan has a smaller length; or if nobody orders, no choice a smaller largest load.
+    /// No plan is shorter. If transfers are not ordered: no choice has a smaller maximum load.
     pub bound: Bound,
     /// What forces the bound, counted by [`check::bound`].
     pub forced: Forced,
-    /// What was bounded, as this plan has it.
+    /// This plan's value of the quantity that is bounded.
     pub achieved: Ratio,
 }
 
 impl Plan {
-    /// Whether the plan meets its bound, as nearly as times are told apart.
+    /// Whether the plan meets its bound, to within the resolution of times.
     pub fn is_optimal(&self) -> bool {
         meets(self.achieved, self.bound.value)
     }
 }
 
-/// Whether a length or load is not above its bound, but for a start and an end that are rounded to a billionth each.
+/// Whether a length or load does not exceed its bound, allowing for a start and an end rounded to a billionth each.
 pub fn meets(achieved: Ratio, bound: Ratio) -> bool {
     achieved.rounded().nanos() <= bound.rounded().nanos() + 2
 }
@@ -100,10 +101,10 @@ pub fn plan(batch: &Batch, cluster: &Cluster, options: &Options<'_>) -> Result<P
     planner.prove(batch, cluster, made)
 }
 
-/// The same step by step, for those who want to know how long each takes, or need no proof.
+/// Plans step by step, for callers that time each step or need no proof.
 #[derive(Clone, Copy, Debug)]
 pub struct Planner<'a> {
-    /// Who chooses.
+    /// The policy that chooses.
     policy: &'a Policy,
     choose: Choose,
     order: Order<'a>,
@@ -129,24 +130,24 @@ enum Order<'a> {
 pub struct Chosen {
     /// Which replica serves how much of each request.
     pub choice: Choice,
-    /// If the policy has proved one.
+    /// The bound, if the policy has proved one.
     bound: Option<Bound>,
     own_order: Option<Ordered>,
 }
 
-/// An ordered choice that is not yet proved to be good.
+/// An ordered choice whose quality is not proved yet.
 #[derive(Clone, Debug)]
 pub struct Made {
     /// Which replica serves how much of each request.
     pub choice: Choice,
-    /// When.
+    /// When each transfer starts.
     pub ordered: Ordered,
-    /// If the policy has found one.
+    /// The bound, if the policy has found one.
     bound: Option<Bound>,
 }
 
 impl<'a> Planner<'a> {
-    /// A planner with these options.
+    /// Creates a planner with these options.
     pub fn new(options: &Options<'a>) -> Result<Self, NoPlan> {
         let Options { policy, order, whole, ask } = *options;
         let named = match order {
@@ -183,12 +184,12 @@ impl<'a> Planner<'a> {
         Ok(Self { policy, choose, order, whole, ask: Ask { goal, ..ask } })
     }
 
-    /// Who chooses.
+    /// The policy that chooses.
     pub fn policy(&self) -> &'a Policy {
         self.policy
     }
 
-    /// Who orders, if anybody does.
+    /// The policy that orders, if any.
     pub fn order_policy(&self) -> Option<&'a Policy> {
         match self.order {
             Order::Nobody => None,
@@ -202,12 +203,12 @@ impl<'a> Planner<'a> {
         self.whole
     }
 
-    /// What policies are asked for.
+    /// Parameters of the policies.
     pub fn ask(&self) -> &Ask {
         &self.ask
     }
 
-    /// What the bound speaks about.
+    /// What the bound is about.
     pub fn subject(&self) -> Subject {
         if matches!(self.order, Order::Nobody) { Subject::MaxLoad } else { Subject::Length }
     }
@@ -227,7 +228,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Orders what was chosen. An optimal choice that does not meet its bound gives way to a better one of another policy.
+    /// Orders a choice. An optimal choice that does not meet its bound is replaced by a better one of another policy.
     pub fn order(&self, batch: &Batch, cluster: &Cluster, chosen: Chosen) -> Made {
         let Chosen { choice, bound, own_order } = chosen;
         // With an order, only a bound on the length counts.
@@ -242,7 +243,7 @@ impl<'a> Planner<'a> {
         made
     }
 
-    /// Bounds what was made, and checks the proof.
+    /// Computes a bound on what was made, and checks the proof.
     pub fn prove(&self, batch: &Batch, cluster: &Cluster, made: Made) -> Result<Plan, NoPlan> {
         let achieved = self.achieved(batch, cluster, &made);
         let Made { choice, ordered, bound } = made;
@@ -250,7 +251,7 @@ impl<'a> Planner<'a> {
         Ok(Plan { choice, ordered, bound, forced, achieved })
     }
 
-    /// The bound on plans like these, `known` if it was found before, and what forces it.
+    /// The bound on plans like these (`known` if it was found before), and what forces it.
     pub fn bound(
         &self,
         batch: &Batch,
@@ -261,12 +262,12 @@ impl<'a> Planner<'a> {
         let goal = if subject == Subject::Length { Goal::Length } else { Goal::MaxLoad };
         let mut bound = known.unwrap_or_else(|| optimal::bound(batch, cluster, goal));
         let forced = check::bound(batch, cluster, &bound, subject)?;
-        // The solver may have rounded its bound down; the bound is what is proved.
+        // The solver may have rounded its bound down. The bound is what is proved.
         bound.value = bound.value.max(forced.proved);
         Ok((bound, forced))
     }
 
-    /// The transfers of a choice in their order.
+    /// The transfers of a choice, in order.
     fn ordered(&self, batch: &Batch, cluster: &Cluster, choice: &Choice, own: Option<Ordered>) -> Ordered {
         match (self.order, own) {
             (Order::Own, Some(own)) => own,
@@ -312,7 +313,7 @@ impl<'a> Planner<'a> {
             }
             let Some((choice, own_order)) = self.made_by(rival, batch, cluster, &optimal) else { continue };
             let mut schedules: Vec<Schedule> = own_order.map(|own| own.schedule).into_iter().collect();
-            // What nobody has chosen before, in every order that may be shorter.
+            // Choices not seen before, in every order that may be shorter.
             if !tried.contains(&choice) {
                 schedules.push(self.ordered(batch, cluster, &choice, None).schedule);
                 let others = orders.iter().filter(|_| is_small && self.takes_any_order());
@@ -330,7 +331,7 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// What another policy chooses, or how it orders the optimal choice; its own order only if it may take the place of
+    /// What another policy chooses, or how it orders the optimal choice. Its own order is used only if it may replace
     /// the shortest.
     fn made_by(
         &self,
@@ -354,7 +355,8 @@ impl<'a> Planner<'a> {
         Some((choice, own_order.filter(|_| self.takes_any_order())))
     }
 
-    /// Whether another order may take the place of the one that is asked for: of the shortest, if it is not.
+    /// Whether another order may replace the requested one. It may if that is [`SHORTEST`], in case it is not the
+    /// shortest.
     fn takes_any_order(&self) -> bool {
         self.order_policy().is_some_and(|order| order.is(&SHORTEST))
     }

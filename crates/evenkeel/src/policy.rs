@@ -1,4 +1,4 @@
-//! The table of policies: help texts, errors, `compare` and the command line read it.
+//! The table of policies, used by help texts, errors, `compare` and the command line.
 
 use crate::assign::{self, Assignment, Unfit, Work};
 use crate::bid::{self, Rules};
@@ -15,18 +15,18 @@ use crate::queue::{Discipline, edd, nio, sio};
 use crate::run::{Pick, online};
 use crate::select::{self, Goal, equi, opass_tenant};
 
-/// What a policy is asked for beside the batch. Policies ignore what does not concern them.
+/// Parameters of a policy besides the batch. Policies ignore those that do not concern them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
-    /// What an optimal choice is to be best at.
+    /// What an optimal choice optimises.
     pub goal: Goal,
-    /// Whatever is drawn depends on it.
+    /// The seed of everything that is drawn at random.
     pub seed: u64,
-    /// How those who bid, or look for the nearest copy, break ties.
+    /// How policies that bid, or look for the nearest copy, break ties.
     pub ties: Ties,
     /// How often a client may bid in a round, where it may bid again.
     pub passes: u32,
-    /// Bids at once, where there may be several.
+    /// Concurrent bids, where there may be several.
     pub bids: u32,
     /// By how many blocks servers may differ before [`opass_tenant`] levels them.
     pub imbalance: u64,
@@ -56,9 +56,9 @@ impl Ask {
 pub struct Ordered {
     /// The schedule.
     pub schedule: Schedule,
-    /// Of a policy that proceeds round by round: how many rounds, and the length without needless waiting.
+    /// For a policy that proceeds round by round: how many rounds, and the length without needless waiting.
     pub rounds: Option<(u32, Ratio)>,
-    /// Of a policy that exchanges messages: how many.
+    /// For a policy that exchanges messages: how many.
     pub messages: Option<u64>,
 }
 
@@ -69,13 +69,13 @@ impl Ordered {
     }
 }
 
-/// Chooses replicas; gives the proof too, if it has one.
+/// Chooses replicas. Also returns the proof, if it has one.
 pub type SelectFn = fn(&Batch, &Cluster, &Ask) -> (Choice, Option<Bound>);
-/// Orders what was chosen.
+/// Orders a choice.
 pub type OrderFn = fn(&Batch, &Cluster, &Choice, &Ask) -> Ordered;
 /// Chooses and orders at once.
 pub type PlanFn = fn(&Batch, &Cluster, &Ask) -> (Choice, Ordered);
-/// Gives tasks to processes, if it is made for such tasks.
+/// Gives tasks to processes. Fails if the policy is not made for such tasks.
 pub type AssignFn = fn(&Work) -> Result<Assignment, Unfit>;
 
 /// Which question a policy answers.
@@ -83,7 +83,7 @@ pub type AssignFn = fn(&Work) -> Result<Assignment, Unfit>;
 pub enum Kind {
     /// Which replica serves each request.
     Select(SelectFn),
-    /// When each transfer takes place. Asked for as a policy, it orders the optimal choice.
+    /// When each transfer takes place. If requested as a policy, it orders the optimal choice.
     Order(OrderFn),
     /// Both at once.
     Plan(PlanFn),
@@ -98,55 +98,56 @@ pub enum Kind {
 /// A policy.
 #[derive(Clone, Copy, Debug)]
 pub struct Policy {
-    /// The name it is asked for by.
+    /// The name by which it is selected.
     pub name: &'static str,
-    /// The room it lives in, which is the question it answers.
+    /// The group it belongs to, which is the question it answers.
     pub room: &'static str,
     /// Another name for it.
     pub alias: Option<&'static str>,
     /// Where it comes from.
     pub source: &'static str,
-    /// What it does, in a line.
+    /// What it does, in one line.
     pub summary: &'static str,
-    /// Whether its choice is cheap and often near the best: `optimal` tries it where it has no proof, as it tries every
-    /// policy on small batches. If in doubt `false`; if `true`, the summary of [`OPTIMAL`] names it.
+    /// Whether its choice is cheap and often close to the optimum. `optimal` tries such policies where it has no proof,
+    /// just as it tries every policy on small batches. If in doubt `false`; if `true`, the summary of [`OPTIMAL`] names
+    /// it.
     pub comes_close: bool,
-    /// Whether it looks for the nearest copy, so that it has to be known where servers and clients are.
+    /// Whether it looks for the nearest copy, so that the locations of servers and clients must be known.
     pub by_distance: bool,
-    /// What else whoever carries it out needs to know.
+    /// What else an executor needs to know to carry it out.
     pub live: Live,
     /// The policy itself.
     pub kind: Kind,
 }
 
-/// What whoever carries a policy out needs to know beside the question it answers.
+/// What an executor needs to know about a policy besides the question it answers.
 #[derive(Clone, Copy, Debug)]
 pub enum Live {
-    /// Nothing, which is right for most. It is asked again for all that is unserved when more arrives.
+    /// Nothing, which is right for most. When more requests arrive, it is asked again for everything unserved.
     AsPlanned,
-    /// It does not look at what servers have to do, so it does not matter when it chooses.
+    /// It ignores the load of servers, so it does not matter when it chooses.
     Blind,
-    /// When more arrives, only what is too much for its server is chosen for again.
+    /// When more requests arrive, it chooses again only for what overloads its server.
     TakesBackOverload,
-    /// Its plan is mended when something is late or fails; where requests arrive over time, speeds are learnt.
+    /// Its plan is repaired when something is late or fails. Where requests arrive over time, speeds are learnt.
     Mended,
-    /// A server is picked for each request, when it arrives or when one is free.
+    /// A server is picked for each request, when it arrives or when a server is free.
     Picks(Pick),
-    /// The same, and what is late is started a second time.
+    /// As [`Self::Picks`], and late requests are hedged: started a second time.
     Hedges,
     /// Clients and servers bid, by these rules.
     Bids(fn(&Ask) -> Rules),
-    /// Of queues: what waits is served in the order of arrival.
+    /// For queues: waiting requests are served in order of arrival.
     InTurn,
-    /// Of tasks: who is idle takes from the longest list.
+    /// For tasks: an idle process takes from the longest list.
     Steals,
-    /// Of writes: servers are asked what they have to do.
+    /// For writes: servers are asked for their load.
     Asks,
-    /// Of writes: servers tell what they have to do from time to time.
+    /// For writes: servers report their load from time to time.
     Listens,
 }
 
-/// The rooms that policies live in, and the question that each answers.
+/// The groups of policies, and the question that each answers.
 pub static ROOMS: [(&str, &str); 7] = [
     ("select", "which replica serves each request"),
     ("order", "in which slot each transfer takes place"),
@@ -157,7 +158,7 @@ pub static ROOMS: [(&str, &str); 7] = [
     ("run", "which server as requests arrive"),
 ];
 
-/// The policy that chooses where none is named, and for policies that only order.
+/// The policy that chooses replicas where none is named, and for policies that only order.
 pub const OPTIMAL: Policy = Policy {
     name: "optimal",
     room: "select",
@@ -173,7 +174,7 @@ pub const OPTIMAL: Policy = Policy {
     }),
 };
 
-/// The order of policies that only choose.
+/// The order used with policies that only choose.
 pub const SHORTEST: Policy = Policy {
     name: "colour",
     room: "order",
@@ -768,12 +769,12 @@ impl Policy {
         }
     }
 
-    /// Whether it has the name of another.
+    /// Whether it has the same name as `other`.
     pub fn is(&self, other: &Self) -> bool {
         self.name == other.name
     }
 
-    /// Whether it is asked for by that name.
+    /// Whether `name` selects it.
     pub fn is_called(&self, name: &str) -> bool {
         self.name == name || self.alias == Some(name)
     }
@@ -803,7 +804,7 @@ pub fn assignments() -> impl Iterator<Item = (&'static Policy, AssignFn)> {
     })
 }
 
-/// The policy of that name.
+/// The policy with that name.
 pub fn find(name: &str) -> Option<&'static Policy> {
     POLICIES.iter().find(|policy| policy.is_called(name))
 }

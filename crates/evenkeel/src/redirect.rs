@@ -1,17 +1,16 @@
 //! The redirect table of a default server (paper 004): which bytes of its objects are at other servers.
 //!
-//! **At every time exactly one location is authoritative for each byte**: the server that the table names, or
-//! else the default server, its home. Extents of an object never overlap, so the table names one server at
-//! most.
+//! **At any time exactly one location is authoritative for each byte**: the server that the table names, or otherwise
+//! the default server, its home. Extents of an object never overlap, so the table names at most one server.
 //!
-//! The order of steps that keeps this true for the data as well:
-//! * *A write elsewhere*: data at the server, then [`RedirectTable::wrote`], then the acknowledgement, then
-//!   the deletion of what became stale. A write at home is the same.
-//! * *A move home*: copy **beside** what is at home, then [`RedirectTable::compare_and_remove`]. Only if that
-//!   succeeds the copy takes its place, in the same step, and what was copied may be deleted. Put in place
-//!   any earlier, it would replace what was written at home in the meantime.
-//! * *A deletion* names a version. A server deletes only what is known to be of that version or an older one,
-//!   lest a late deletion meet a later write.
+//! The following order of steps keeps this true for the data as well:
+//! * *A write elsewhere*: store the data at the server, then call [`RedirectTable::wrote`], then acknowledge, then
+//!   delete what became stale. A write at home is the same.
+//! * *A move home*: copy the data **beside** what is at home, then call [`RedirectTable::compare_and_remove`]. Only if
+//!   that succeeds does the copy take its place, in the same step, and the source may be deleted. If put in place any
+//!   earlier, the copy would replace what was written at home in the meantime.
+//! * *A deletion* names a version. A server deletes only what is known to be of that version or an older one, so that a
+//!   late deletion cannot remove a later write.
 //!
 //! ```
 //! use evenkeel::model::MemberId;
@@ -38,15 +37,15 @@ use std::ops::Bound;
 
 use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
 
-/// Some bytes of an object in one piece, perhaps none. An object has at most `u64::MAX` bytes, so the last of
-/// them is number `u64::MAX - 1`.
+/// A contiguous range of bytes of an object, possibly empty. An object has at most `u64::MAX` bytes, so its last byte
+/// is at most number `u64::MAX - 1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Extent {
     start: u64,
     end: u64,
 }
 
-/// An extent would end behind the largest object that there can be.
+/// An extent would end beyond the largest possible object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{bytes} bytes from offset {start} end behind 2^64 - 1, the size of the largest object")]
 pub struct TooLong {
@@ -60,7 +59,7 @@ impl Extent {
     /// All bytes that an object can have.
     pub const ALL: Self = Self { start: 0, end: u64::MAX };
 
-    /// So many bytes from an offset.
+    /// `bytes` bytes from offset `start` on.
     pub fn new(start: u64, bytes: u64) -> Result<Self, TooLong> {
         let end = start.checked_add(bytes).ok_or(TooLong { start, bytes })?;
         Ok(Self { start, end })
@@ -71,7 +70,7 @@ impl Extent {
         self.start
     }
 
-    /// The offset behind the last byte.
+    /// The offset after the last byte.
     pub fn end(self) -> u64 {
         self.end
     }
@@ -92,7 +91,7 @@ impl Extent {
         (start < end).then_some(Self { start, end })
     }
 
-    /// The bytes before and behind those of `other`, which overlaps.
+    /// The bytes before and after those of `other`, which overlaps.
     fn around(self, other: Self) -> impl Iterator<Item = Self> {
         let before = Self { start: self.start, end: other.start.max(self.start) };
         let behind = Self { start: other.end.min(self.end), end: self.end };
@@ -100,12 +99,12 @@ impl Extent {
     }
 }
 
-/// The number of a write among all that a table was told of; later ones have higher numbers. A table that is
-/// told of a write each nanosecond runs out of them after 584 years.
+/// The number of a write among all that a table has recorded; later writes have higher numbers. A table that records a
+/// write each nanosecond runs out of them after 584 years.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Version(pub u64);
 
-/// Bytes that are at another server than the default, or were.
+/// Bytes that are, or were, at a server other than the default.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Redirect {
     /// Which bytes of the object.
@@ -116,17 +115,17 @@ pub struct Redirect {
     pub version: Version,
 }
 
-/// A piece of what was looked up.
+/// A piece of the result of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     /// At the default server.
     Home(Extent),
-    /// At another one.
+    /// At another server.
     Away(Redirect),
 }
 
 impl Piece {
-    /// Which bytes of the object it has.
+    /// The bytes of the object in this piece.
     pub fn extent(self) -> Extent {
         match self {
             Self::Home(extent) => extent,
@@ -135,22 +134,21 @@ impl Piece {
     }
 }
 
-/// What follows from a write.
+/// The result of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrote {
     /// The number of the write.
     pub version: Version,
-    /// What it made stale at servers where it did not go itself, by ascending offset: to be deleted there.
+    /// What the write made stale at servers other than its own, by ascending offset: to be deleted there.
     pub stale: Vec<Redirect>,
 }
 
-/// The bytes were written, or moved home, since they were read. The copy that was made of them is worth
-/// nothing.
+/// The bytes were written, or moved home, since they were read. The copy made of them is worthless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the extent has changed since it was read; discard the copy and look it up again")]
 pub struct Changed;
 
-/// What was kept of a table cannot be of one. Nothing has changed.
+/// Saved data that cannot belong to a table. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Misfit {
@@ -169,13 +167,13 @@ pub enum Misfit {
 /// A table as plain data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TableSnapshot<O> {
-    /// Of this layout.
+    /// The version of this layout.
     pub version: u32,
     /// The default server.
     pub home: MemberId,
     /// The number of the last write.
     pub last: Version,
-    /// All that is elsewhere, oldest write first.
+    /// Everything that is elsewhere, oldest write first.
     pub rows: Vec<(O, Redirect)>,
 }
 
@@ -191,7 +189,7 @@ pub enum NotRestored {
     Last(#[from] Misfit),
 }
 
-/// What is known of an extent, by its start.
+/// An extent's entry, keyed by its start.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     end: u64,
@@ -199,12 +197,12 @@ struct Entry {
     version: Version,
 }
 
-/// The table of one default server. `O` names objects; each extent has a clone of it, so it should be cheap
-/// to clone.
+/// The table of one default server. `O` names objects. Each extent has a clone of the name, so it should be cheap to
+/// clone.
 ///
-/// A write cuts whatever it overlaps. Neighbours are one extent only if they have the same server *and*
-/// version, that is, come from a single write: under a new version for both, writes that append without end
-/// would make every attempt to move the first bytes home fail.
+/// A write cuts whatever it overlaps. Neighbours are one extent only if they have the same server *and* version, that
+/// is, come from a single write. If they were merged under a new version for both, an endless series of appends would
+/// make every attempt to move the first bytes home fail.
 #[derive(Clone, Debug)]
 pub struct RedirectTable<O> {
     home: MemberId,
@@ -217,19 +215,19 @@ pub struct RedirectTable<O> {
 }
 
 impl<O: Ord + Clone> RedirectTable<O> {
-    /// The table of a default server that has everything itself.
+    /// The table of a default server that holds everything itself.
     pub fn new(home: MemberId) -> Self {
         let last = Version::default();
         Self { home, last, objects: BTreeMap::new(), by_age: BTreeMap::new(), bytes: 0 }
     }
 
-    /// The table, to be kept.
+    /// The table as plain data, to be saved.
     pub fn snapshot(&self) -> TableSnapshot<O> {
         let rows = self.oldest_first(None).map(|(object, row)| (object.clone(), row)).collect();
         TableSnapshot { version: SNAPSHOT_VERSION, home: self.home, last: self.last, rows }
     }
 
-    /// A table as it was kept.
+    /// Restores a saved table.
     pub fn restore_all(snapshot: TableSnapshot<O>) -> Result<Self, NotRestored> {
         BadSnapshot::unless_version(snapshot.version)?;
         let mut table = Self::resume(snapshot.home, snapshot.last)?;
@@ -239,7 +237,7 @@ impl<O: Ord + Clone> RedirectTable<O> {
         Ok(table)
     }
 
-    /// A table whose versions go on behind `last`; rows that were kept are put in by [`Self::restore`].
+    /// A table whose versions continue after `last`. Saved rows are added by [`Self::restore`].
     pub fn resume(home: MemberId, last: Version) -> Result<Self, Misfit> {
         // Nobody gets that far by counting, and half of all numbers are left.
         if last.0 > u64::MAX / 2 {
@@ -249,8 +247,7 @@ impl<O: Ord + Clone> RedirectTable<O> {
         }
     }
 
-    /// Puts a row back that [`Self::oldest_first`] gave. Parts of one write that touch become one extent
-    /// again.
+    /// Puts back a row that [`Self::oldest_first`] returned. Adjacent parts of one write become one extent again.
     pub fn restore(&mut self, object: &O, row: Redirect) -> Result<(), Misfit> {
         let Redirect { mut extent, server, version } = row;
         if server == self.home {
@@ -284,15 +281,15 @@ impl<O: Ord + Clone> RedirectTable<O> {
         Ok(())
     }
 
-    /// A write has brought these bytes to a server, which may be the default server: then they are redirected
-    /// no longer. A write of no bytes changes nothing and has the version of the last one.
+    /// Records that a write has stored these bytes at a server. If that is the default server, they are no longer
+    /// redirected. A write of no bytes changes nothing and has the version of the last one.
     pub fn wrote(&mut self, object: &O, extent: Extent, server: MemberId) -> Wrote {
         if extent.is_empty() {
             return Wrote { version: self.last, stale: Vec::new() };
         }
         self.last.0 += 1;
         let mut stale = self.cut(object, extent);
-        // What was there before has been overwritten in its place.
+        // What was at the same server has been overwritten in place.
         stale.retain(|old| old.server != server);
         if server != self.home {
             self.put(object, Redirect { extent, server, version: self.last });
@@ -301,8 +298,7 @@ impl<O: Ord + Clone> RedirectTable<O> {
         Wrote { version: self.last, stale }
     }
 
-    /// Where these bytes are: pieces by ascending offset that leave nothing out. Of no bytes there are no
-    /// pieces.
+    /// Where these bytes are: pieces by ascending offset, without gaps. An empty extent has no pieces.
     pub fn lookup(&self, object: &O, extent: Extent) -> Vec<Piece> {
         let mut pieces = Vec::new();
         let mut at = extent.start;
@@ -320,9 +316,9 @@ impl<O: Ord + Clone> RedirectTable<O> {
         pieces
     }
 
-    /// The maintainer has copied bytes home that it had looked up as `read`, all of an extent or a part of
-    /// it: they are redirected no longer, unless any of them has changed since; then nothing is done.
-    /// Where there are no bytes, none has changed.
+    /// Records that the maintainer has copied bytes home which it had looked up as `read`, an extent or a part of one.
+    /// They are no longer redirected, unless any of them has changed since; then nothing is done. If there are no
+    /// bytes, none has changed.
     pub fn compare_and_remove(&mut self, object: &O, read: Redirect) -> Result<(), Changed> {
         if read.extent.is_empty() {
             return Ok(());
@@ -338,10 +334,9 @@ impl<O: Ord + Clone> RedirectTable<O> {
         Ok(())
     }
 
-    /// All there is to move home, oldest write first, beginning behind `after`. What is written again goes to
-    /// the end, so bytes in constant use, whose moves would fail, do not keep the others waiting; nor does a
-    /// server that is down, if the maintainer goes on behind what it could not move and begins anew at the
-    /// end.
+    /// Everything to move home, oldest write first, starting after `after`. What is written again goes to the end, so
+    /// bytes in constant use, whose moves would fail, do not hold up the others. Nor does a server that is down, if the
+    /// maintainer continues after what it could not move and starts over at the end.
     pub fn oldest_first(&self, after: Option<Redirect>) -> impl Iterator<Item = (&O, Redirect)> {
         let after = after.map(|after| (after.version, after.extent.start));
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
@@ -376,7 +371,7 @@ impl<O: Ord + Clone> RedirectTable<O> {
         self.bytes
     }
 
-    /// Takes an extent out of the table; tells what there was of it, by ascending offset.
+    /// Removes an extent from the table. Returns what there was of it, by ascending offset.
     fn cut(&mut self, object: &O, extent: Extent) -> Vec<Redirect> {
         let found: Vec<Redirect> = overlapping(self.objects.get(object), extent).collect();
         let mut cut = Vec::with_capacity(found.len());
@@ -401,7 +396,7 @@ impl<O: Ord + Clone> RedirectTable<O> {
         self.bytes += u128::from(extent.bytes());
     }
 
-    /// The object may be left without extents.
+    /// Removes the entry at `start`. The object may be left without extents.
     fn take(&mut self, object: &O, start: u64) {
         if let Some(entry) = self.objects.get_mut(object).and_then(|entries| entries.remove(&start)) {
             self.by_age.remove(&(entry.version, start));
@@ -423,14 +418,14 @@ impl Entry {
     }
 }
 
-/// The extents, whole, that have bytes of `extent`.
+/// All extents, uncut, that overlap `extent`.
 fn overlapping(
     entries: Option<&BTreeMap<u64, Entry>>,
     extent: Extent,
 ) -> impl Iterator<Item = Redirect> + use<'_> {
     let entries = entries.filter(|_| !extent.is_empty()).into_iter();
     entries.flat_map(move |entries| {
-        // One that begins earlier may reach into it; those before that one end earlier still.
+        // One that starts earlier may overlap; those before it end earlier still.
         let before = entries.range(..extent.start).next_back();
         let before = before.filter(|(_, entry)| entry.end > extent.start);
         before.into_iter().chain(entries.range(extent.start..extent.end)).map(|(&start, e)| e.redirect(start))

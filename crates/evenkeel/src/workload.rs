@@ -1,54 +1,55 @@
-//! Batches to plan, drawn from a seed: the placements of paper 000 §4 and those that real systems show.
+//! Batches to plan, generated from a seed: the placements of paper 000 §4 and those seen in real systems.
 //!
-//! Paper 000 calls its law a normal distribution; it is a truncated geometric one: server j gets a share
-//! proportional to rʲ. How further copies are placed it does not say: here by the same law among the servers
-//! left, or uniformly ([`Law::FirstHot`], as on HDFS, where the first copy lies with the writer).
+//! Paper 000 calls its distribution normal, but it is a truncated geometric one: server j gets a share proportional to
+//! rʲ. The paper does not say how further copies are placed. Here they follow the same distribution over the remaining
+//! servers, or are uniform ([`Law::FirstHot`], as on HDFS, where the first copy is on the writer's node).
 
 use crate::draw::{Draw, Seeded};
 use crate::model::{Batch, BatchBuilder, MAX_SLOTS, ModelError, NameTable, Server, Speed};
 
-/// How the copies of a request are spread over the servers.
+/// How the copies of a request are distributed over the servers.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Law {
-    /// Every server alike.
+    /// Every server is equally likely.
     Uniform,
-    /// Server j of a hot spot with probability proportional to `ratio`ʲ; `hot_spots` groups of neighbours.
+    /// Server j of a hot spot has probability proportional to `ratio`ʲ. There are `hot_spots` groups of neighbours.
     Geometric {
         /// r of paper 000, above 0 and at most 1.
         ratio: f64,
         /// At least 1; the groups have equal mass.
         hot_spots: u32,
     },
-    /// Server j with probability proportional to 1/(j+1).
+    /// Server j has probability proportional to 1/(j+1).
     Zipf,
-    /// The first copy geometric, the others uniform.
+    /// The first copy is geometric, the others are uniform.
     FirstHot {
         /// r of paper 000, above 0 and at most 1.
         ratio: f64,
     },
-    /// Copies on neighbours j, j+1, …; j half of the time from the first tenth, else from all: few distinct sets.
+    /// Copies are on neighbours j, j+1, …. Half of the time j is from the first tenth, otherwise from all: few distinct
+    /// sets.
     Chain,
 }
 
 /// The size of a request in blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sizes {
-    /// All alike.
+    /// All requests have the same size.
     Fixed(u64),
-    /// Drawn uniformly between the two, both included.
+    /// Drawn uniformly between the two, inclusive.
     Uniform(u64, u64),
 }
 
-/// Which client asks.
+/// Which client sends each request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clients {
     /// Drawn uniformly for each request.
     Drawn,
-    /// In turn, so that all have the same number of requests.
+    /// Round robin, so that all clients have the same number of requests.
     InTurn,
 }
 
-/// A batch to be drawn.
+/// Parameters of a random batch.
 #[derive(Clone, Debug)]
 pub struct Workload {
     /// Number of requests.
@@ -59,31 +60,31 @@ pub struct Workload {
     pub n_servers: u32,
     /// Copies of each request's data, on distinct servers.
     pub copies: u32,
-    /// Where they lie.
+    /// How the copies are distributed.
     pub law: Law,
     /// How large the requests are.
     pub sizes: Sizes,
-    /// Who asks.
+    /// Which client sends each request.
     pub clients: Clients,
     /// The same seed draws the same batch everywhere.
     pub seed: u64,
 }
 
-/// Servers that differ, each figure drawn evenly between two.
+/// Servers that differ. Each property is drawn uniformly between two values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct UnequalServers {
-    /// Whole speeds.
+    /// Speeds, whole numbers.
     pub speeds: (u64, u64),
-    /// Transfers at once.
+    /// Concurrent transfers.
     pub slots: (u64, u64),
-    /// Blocks that they have to move first.
+    /// Blocks that a server has to move first.
     pub backlogs: (u64, u64),
     /// The same seed draws the same servers everywhere.
     pub seed: u64,
 }
 
 impl UnequalServers {
-    /// Draws so many servers.
+    /// Draws `n_servers` servers.
     pub fn draw(&self, n_servers: usize) -> Result<Vec<Server>, WorkloadError> {
         for (least, most) in [self.speeds, self.slots, self.backlogs] {
             if least > most {
@@ -107,7 +108,7 @@ impl UnequalServers {
     }
 }
 
-/// More clients or servers than this are not drawn; of requests 64 times as many.
+/// The most clients or servers that can be drawn. The limit on requests is 64 times as high.
 const MAX_NODES: u32 = 1 << 24;
 
 /// Why a workload cannot be drawn.
@@ -135,7 +136,7 @@ pub enum WorkloadError {
 }
 
 impl Workload {
-    /// Draws the batch.
+    /// Generates the batch.
     pub fn generate(&self) -> Result<Batch, WorkloadError> {
         self.validate()?;
         let mut draw = Seeded::new(self.seed);
@@ -208,7 +209,7 @@ fn draw_between(draw: &mut dyn Draw, least: u64, most: u64) -> u64 {
     }
 }
 
-/// Where the first copy may lie, and where the others.
+/// The distribution of the first copy, and that of the others.
 struct Placement {
     first: Shares,
     others: Shares,
@@ -246,7 +247,7 @@ impl Placement {
     }
 }
 
-/// The shares of the servers, and their running sums.
+/// The shares of the servers, and their prefix sums.
 #[derive(Clone)]
 struct Shares {
     of: Vec<f64>,
@@ -263,7 +264,7 @@ impl Shares {
         Self { sums: sums.collect(), of }
     }
 
-    /// A server that is not in `set`, by the shares of those left.
+    /// Draws a server that is not in `set`, in proportion to the shares of the remaining ones.
     fn draw_new(&self, draw: &mut dyn Draw, set: &[u32]) -> u32 {
         const TRIES: usize = 32;
         let total = self.sums[self.sums.len() - 1];
@@ -274,7 +275,7 @@ impl Shares {
                 return server;
             }
         }
-        // Nearly all of the mass is taken: the same law, by going through what is left.
+        // Nearly all of the mass is taken: draw from the same distribution by scanning what is left.
         let mut left = self.of.clone();
         set.iter().for_each(|&s| left[s as usize] = -1.0);
         let left = || (0..).zip(&left).filter(|&(_, &share)| share >= 0.0);
@@ -314,7 +315,7 @@ mod tests {
         }
     }
 
-    /// How many requests have their first copy at each server.
+    /// How many requests have their first copy on each server.
     fn first_copies(workload: &Workload) -> Vec<u32> {
         let batch = workload.generate().expect("valid");
         let mut counts = vec![0; workload.n_servers as usize];

@@ -1,4 +1,4 @@
-//! Who asks for what was imported.
+//! Which clients request the imported data.
 
 use std::io::{self, Write};
 
@@ -7,18 +7,18 @@ use evenkeel::model::{Batch, ModelError, NameTable};
 use super::{Gathered, Remarks};
 use crate::quoted;
 
-/// Who the clients are.
+/// Which clients there are.
 #[derive(Debug)]
 pub enum Clients {
-    /// Those that the input names.
+    /// Those named in the input.
     Given,
-    /// One on the host of each server, called like the host.
+    /// One on the host of each server, with the name of the host.
     OnePerHost,
     /// As many workers as there are servers.
     OnePerServer,
-    /// So many workers, called `w0`, `w1` and so on.
+    /// This many workers, named `w0`, `w1` and so on.
     Workers(u32),
-    /// These.
+    /// These clients.
     Named(NameTable),
 }
 
@@ -31,30 +31,30 @@ pub enum Deal {
     Contiguous,
 }
 
-/// A batch that was imported.
+/// An imported batch.
 #[derive(Debug)]
 pub struct Imported {
     /// The batch.
     pub batch: Batch,
-    /// The host of each server: a path where racks are known, else a name.
+    /// The host of each server: a path where racks are known, otherwise a name.
     pub server_hosts: Vec<String>,
-    /// The host of each client; empty if that is not known.
+    /// The host of each client; empty if unknown.
     pub client_hosts: Vec<String>,
-    /// What was left out, and what is worth a note.
+    /// What was left out, and what is worth noting.
     pub remarks: Remarks,
 }
 
 impl Gathered {
-    /// Whether the input has said who wants what.
+    /// Whether the input says which client wants what.
     pub fn has_clients(&self) -> bool {
         self.has_clients
     }
 
-    /// The batch, its requests dealt to the clients.
+    /// The batch with its requests distributed to the clients.
     pub fn dealt_to(self, clients: Clients, deal: Deal) -> Result<Imported, ModelError> {
         let (batch, mut server_hosts, remarks) = self.finish();
         for (host, server) in server_hosts.iter_mut().zip(batch.servers().iter()) {
-            // Whatever is not known to share a host has its own.
+            // Servers not known to share a host have their own.
             if host.is_empty() {
                 server.clone_into(host);
             }
@@ -74,7 +74,7 @@ impl Gathered {
         let (n_clients, n_requests) = (names.len() as u64, batch.n_requests() as u128);
         let batch = batch.dealt_to(names, |i| match deal {
             Deal::RoundRobin => (i as u64 % n_clients.max(1)) as u32,
-            // Client k begins at request ⌊k·requests/clients⌋.
+            // Client k starts at request ⌊k·requests/clients⌋.
             Deal::Contiguous => {
                 (((i as u128 + 1) * u128::from(n_clients)).saturating_sub(1) / n_requests) as u32
             }
@@ -83,7 +83,7 @@ impl Gathered {
     }
 }
 
-/// A client for each host, called like the last part of its path, or like all of it where that is taken.
+/// A client for each host, named after the last part of its path, or after the whole path where that name is taken.
 fn clients_on(hosts: &[String]) -> (NameTable, Vec<String>) {
     let (mut names, mut known) = (NameTable::new(), NameTable::new());
     for host in hosts {
@@ -130,7 +130,7 @@ mod tests {
         imported.batch.client_of().iter().map(|client| client.0).collect()
     }
 
-    /// Shares are those of `rank`: process k from ⌊k·n/P⌋ on.
+    /// Shares are those of `rank`: process k starts at ⌊k·n/P⌋.
     #[test]
     fn shares_differ_by_one_at_most() {
         assert_eq!(dealt(5, Clients::Workers(3), Deal::RoundRobin), [0, 1, 2, 0, 1]);

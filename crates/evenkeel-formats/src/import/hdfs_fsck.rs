@@ -1,5 +1,5 @@
-//! What `hdfs fsck PATH -files -blocks -locations` prints, of Hadoop 1, 2 and 3; also with `-racks`, `-replicaDetails`,
-//! `-openforwrite` and `-includeSnapshots`.
+//! The output of `hdfs fsck PATH -files -blocks -locations` in Hadoop 1, 2 and 3; also with `-racks`,
+//! `-replicaDetails`, `-openforwrite` and `-includeSnapshots`.
 //!
 //! ```text
 //! /logs/day 1 134217729 bytes, replicated: replication=2, 2 block(s):  OK
@@ -7,8 +7,8 @@
 //! 1. BP-1-10.0.0.9-1:blk_1073741826_1002 len=1 MISSING!
 //! ```
 //!
-//! Each block becomes a chunk `path#index`, each datanode a server `host:port`. Blocks that have no usable replica, files that
-//! are still written, erasure-coded files and (unless they are wanted) snapshots are left out and counted.
+//! Each block becomes a chunk `path#index`, each datanode a server `host:port`. Blocks without a usable replica, files
+//! that are still being written, erasure-coded files and (unless they are wanted) snapshots are left out and counted.
 
 use std::collections::HashSet;
 use std::io::BufRead;
@@ -18,10 +18,10 @@ use super::{Chunk, Gathered, InputError, Kind, Place};
 use crate::numbers;
 
 const REMEDY: &str = "run `hdfs fsck PATH -files -blocks -locations`";
-/// What `-replicaDetails` says of replicas that nobody should read from.
+/// What `-replicaDetails` says about replicas that should not be read.
 const UNUSABLE: [&str; 4] = ["CORRUPT", "EXCESS", "DECOMMISSIONED", "IN MAINTENANCE"];
 
-/// Reads what fsck printed. Files in snapshots are taken only if `with_snapshots`.
+/// Reads the output of fsck. Files in snapshots are included only if `with_snapshots`.
 pub fn read_hdfs_fsck(
     reader: impl BufRead,
     file: &str,
@@ -45,7 +45,7 @@ pub fn read_hdfs_fsck(
     Ok(())
 }
 
-/// The listing up to some line.
+/// The listing up to the current line.
 struct Listing<'a> {
     into: &'a mut Gathered,
     with_snapshots: bool,
@@ -164,7 +164,7 @@ impl Listing<'_> {
     }
 }
 
-/// The line above the blocks of a file. Paths may have blanks, and even look like the rest of the line.
+/// The line above the blocks of a file. Paths may contain spaces, and may even look like the rest of the line.
 struct Header<'a> {
     path: &'a str,
     n_blocks: u64,
@@ -180,7 +180,7 @@ impl<'a> Header<'a> {
             return None;
         }
         let (head, n_blocks) = head.rsplit_once(", ")?;
-        // Hadoop 3 tells the redundancy behind the size.
+        // Hadoop 3 prints the redundancy after the size.
         let (head, redundancy) = match head.strip_suffix(" bytes") {
             Some(head) => (head, ""),
             None => head.rsplit_once(" bytes, ")?,
@@ -224,7 +224,7 @@ struct Location<'a> {
     rack: &'a str,
     server: &'a str,
     is_unusable: bool,
-    /// It has one of the internal blocks of an erasure-coded group.
+    /// The datanode has one of the internal blocks of an erasure-coded group.
     is_striped: bool,
 }
 
@@ -236,8 +236,8 @@ impl Location<'_> {
     }
 }
 
-/// The datanodes between brackets, each as `DatanodeInfoWithStorage[host:port,storage,type]`, as `host:port`, or with `-racks`
-/// as `/rack/host:port`; behind it, in parentheses, what `-replicaDetails` says.
+/// The datanodes between brackets, each as `DatanodeInfoWithStorage[host:port,storage,type]`, as `host:port`, or with
+/// `-racks` as `/rack/host:port`. Each may be followed, in parentheses, by what `-replicaDetails` says.
 fn locations(tail: &str) -> Result<Vec<Location<'_>>, String> {
     const WITH_STORAGE: &str = "DatanodeInfoWithStorage[";
     let odd = || format!("the locations of the block cannot be understood; {REMEDY}");

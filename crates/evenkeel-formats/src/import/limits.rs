@@ -1,4 +1,4 @@
-//! Input that is read in pieces of a limited size, with the number of the line.
+//! Input that is read in pieces of limited size, with line numbers.
 
 use std::cell::Cell;
 use std::io::{self, BufRead, Read};
@@ -7,10 +7,10 @@ use std::rc::Rc;
 use super::{InputError, Place};
 use crate::skip_bom;
 
-/// No line, and no element of XML with its attributes, is longer.
+/// The maximum length of a line, or of an XML element with its attributes.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Lines under way, one at a time.
+/// A reader of lines, one at a time.
 pub(super) struct Lines<'a, R> {
     file: &'a str,
     reader: R,
@@ -24,7 +24,7 @@ impl<'a, R: BufRead> Lines<'a, R> {
         Ok(Self { file, reader, line: Vec::new(), number: 0 })
     }
 
-    /// The next line without what ends it, and where it is; `None` at the end.
+    /// The next line without its line ending, and where it is; `None` at the end.
     pub(super) fn next(&mut self) -> Result<Option<(Place<'a>, &str)>, InputError> {
         self.line.clear();
         self.number += 1;
@@ -56,13 +56,13 @@ impl Meter {
         self.line_feeds.get() + 1
     }
 
-    /// What was read so far is complete.
+    /// Marks everything read so far as complete.
     pub(super) fn complete(&self) {
         self.unread.set(0);
     }
 }
 
-/// A reader that refuses to read on when nothing was complete for long.
+/// A reader that refuses to read on when nothing has been complete for too long.
 pub(super) struct Limited<R> {
     inner: R,
     meter: Rc<Meter>,
@@ -93,7 +93,7 @@ impl<R: BufRead> BufRead for Limited<R> {
     }
 
     fn consume(&mut self, n: usize) {
-        // What is consumed is in the buffer already, so nothing is read here.
+        // What is consumed is already in the buffer, so nothing is read here.
         if let Ok(buffer) = self.inner.fill_buf() {
             let line_feeds = buffer.iter().take(n).filter(|&&byte| byte == b'\n').count() as u64;
             self.meter.line_feeds.set(self.meter.line_feeds.get() + line_feeds);

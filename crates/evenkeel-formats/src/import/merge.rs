@@ -1,10 +1,10 @@
-//! Listings of the same data by several servers: who holds the same thing?
+//! Listings of the same data by several servers: which servers hold the same object?
 
 use evenkeel::model::{MAX_REQUESTS, NameTable};
 
 use super::{Chunk, Gathered, Kind, Place, Remarks, check_server};
 
-/// No object has more kinds of hashes.
+/// The maximum number of kinds of hashes of an object.
 pub(super) const MOST_HASHES: usize = 64;
 
 /// An object as one server lists it.
@@ -17,7 +17,7 @@ pub(super) struct Listed<'a> {
     pub(super) hashes: &'a [(&'a str, &'a str)],
 }
 
-/// Objects by name, as the first server that lists them has them, and who else has the same.
+/// Objects by name, as the first server that lists them has them, and which other servers have the same.
 #[derive(Debug, Default)]
 pub struct Merge {
     names: NameTable,
@@ -26,7 +26,7 @@ pub struct Merge {
     hash_kinds: NameTable,
     /// Which object is held by which server.
     holders: Vec<(u32, u32)>,
-    /// What was left out, and what is worth a note.
+    /// What was left out, and what is worth noting.
     pub remarks: Remarks,
 }
 
@@ -48,12 +48,12 @@ enum Likeness {
 }
 
 impl Merge {
-    /// Nothing listed yet.
+    /// A merge without listings.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes an object for a copy of the one with the same name, if size and hashes say so.
+    /// Adds an object. It counts as a copy of the one with the same name if size and hashes agree.
     pub(super) fn add(&mut self, listed: &Listed<'_>, place: &Place<'_>) -> Result<(), String> {
         let server = self.server(listed.server)?;
         let hashes: Vec<(u32, &str)> =
@@ -98,7 +98,8 @@ impl Merge {
         Ok(self.servers.intern(name))
     }
 
-    /// The objects as chunks, in the order in which they were listed first. Their replicas are in the order of the servers.
+    /// The objects as chunks, in the order in which they were first listed. Their replicas are in the order of the
+    /// servers.
     pub fn gather(mut self, split_bytes: Option<u64>) -> Result<Gathered, String> {
         let mut gathered = Gathered::new(split_bytes);
         self.holders.sort_unstable();
@@ -131,7 +132,7 @@ impl Object {
         }
     }
 
-    /// Keeps further hashes of what is known to be the same.
+    /// Keeps further hashes of an object that is known to be the same.
     fn learn(&mut self, hashes: &[(u32, &str)]) {
         for &(kind, hash) in hashes {
             if self.hashes.len() < MOST_HASHES && self.hashes.iter().all(|(known, _)| *known != kind) {

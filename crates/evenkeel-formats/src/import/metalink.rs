@@ -10,8 +10,8 @@
 //! </metalink>
 //! ```
 //!
-//! A server is `scheme://host[:port]`. The mirrors of a file are in order of preference. There is no DTD in a Metalink, so one is
-//! refused, and with it all entities but those of XML itself.
+//! A server is `scheme://host[:port]`. The mirrors of a file are in order of preference. A Metalink has no DTD, so a
+//! DTD is refused, and with it all entities except those of XML itself.
 
 use std::io::BufRead;
 
@@ -24,14 +24,14 @@ use super::limits::Limited;
 use super::{Chunk, Gathered, InputError, Kind, Place, check_server};
 use crate::numbers;
 
-/// A Metalink has seven levels; some more for what other namespaces put into it.
+/// A Metalink has seven levels; the rest is for elements of other namespaces.
 const MOST_LEVELS: usize = 64;
-/// No size and no URL is longer.
+/// The maximum length of a size or a URL.
 const MOST_TEXT_BYTES: usize = 1 << 16;
-/// What a URL without a priority has, by RFC 5854.
+/// The priority of a URL without one, by RFC 5854.
 const LAST_PRIORITY: u64 = 999_999;
 
-/// Reads a Metalink. With `by_piece` there is a request for each piece of a file that has hashes of its pieces.
+/// Reads a Metalink. With `by_piece`, a file that has hashes of its pieces gets a request for each piece.
 pub fn read_metalink(
     reader: impl BufRead,
     file: &str,
@@ -81,18 +81,18 @@ struct Document<'a> {
     into: &'a mut Gathered,
     by_piece: bool,
     levels: Vec<Level>,
-    /// What stands in the current size or URL.
+    /// The text of the current size or URL.
     text: String,
     file: Option<FileElement>,
     is_metalink: bool,
 }
 
-/// A file under way.
+/// The file being read.
 #[derive(Default)]
 struct FileElement {
     name: String,
     bytes: Option<u64>,
-    /// Of the URL under way.
+    /// The priority of the URL being read.
     priority: u64,
     /// Priority, server and host of each mirror.
     mirrors: Vec<(u64, String, String)>,
@@ -222,7 +222,7 @@ impl Document<'_> {
     }
 }
 
-/// What an element means, by where it is.
+/// What an element means, depending on its parent.
 fn level(name: &str, parent: Option<Level>) -> Level {
     match (name, parent) {
         ("metalink", None) => Level::Metalink,
@@ -244,7 +244,7 @@ fn attribute(start: &BytesStart<'_>, name: &str) -> Result<Option<String>, Strin
     Ok(value.transpose().map_err(|e| e.to_string())?.map(std::borrow::Cow::into_owned))
 }
 
-/// The priority of a URL, the best first. Version 3 has a preference instead, the best last.
+/// The priority of a URL; the lowest is best. Version 3 has a preference instead, where the highest is best.
 fn priority(start: &BytesStart<'_>) -> Result<u64, String> {
     let number = |name: &str| -> Result<Option<u64>, String> {
         Ok(attribute(start, name)?.and_then(|text| text.trim().parse().ok()))
@@ -259,7 +259,7 @@ fn server(url: &str) -> Option<(String, String)> {
     let (scheme, rest) = url.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
     let authority = rest.split(['/', '?', '#', '\\']).next()?;
-    // Who logs in there is nobody's business here.
+    // User names and passwords are dropped.
     let authority = authority.rsplit('@').next()?.to_ascii_lowercase();
     let usual = USUAL_PORTS.iter().find(|(known, _)| *known == scheme).map_or("", |(_, port)| port);
     let authority = authority.strip_suffix(usual).unwrap_or(&authority);

@@ -1,7 +1,8 @@
-//! Batches from what other tools print: a file a format.
+//! Batches from the output of other tools: one file per format.
 //!
-//! Readers stream: they keep what becomes part of the batch, and no more than one line, record or element beside it. What
-//! they cannot take is counted in [`Remarks`] if the rest is still right, else refused with an [`InputError`].
+//! Readers stream: they keep what becomes part of the batch, and besides it no more than one line, record or element.
+//! Input that they cannot use is counted in [`Remarks`] if the rest is still right, otherwise refused with an
+//! [`InputError`].
 
 mod clients;
 mod hdfs_fsck;
@@ -30,9 +31,9 @@ pub use remarks::{Example, Kind, Remark, Remarks};
 pub use s3_inventory::{InventoryColumns, read_manifest, read_s3_inventory};
 pub use table::{TableColumns, read_table};
 
-/// Splitting may not make more requests than this: a slip of the pen in a size would fill the memory.
+/// Splitting may not produce more requests than this: a typo in a size would exhaust memory.
 const MOST_PIECES: u64 = 1 << 24;
-/// The client of requests that are not dealt yet.
+/// The client of requests that are not distributed yet.
 const NOBODY: &str = "client";
 
 /// A position in an input, for messages.
@@ -56,7 +57,7 @@ struct Chunk<'a> {
     name: &'a str,
     bytes: u64,
     replicas: &'a [&'a str],
-    /// Who wants it, if the input says so.
+    /// The client that wants it, if the input says so.
     client: Option<&'a str>,
 }
 
@@ -65,7 +66,7 @@ struct Chunk<'a> {
 pub struct Gathered {
     batch: BatchBuilder,
     servers: NameTable,
-    /// The host of each server, `/rack/host` where racks are known; empty if it is not known.
+    /// The host of each server, `/rack/host` where racks are known; empty if unknown.
     hosts: Vec<String>,
     /// For each server the last chunk that names it, counted from 1.
     named_in: Vec<u64>,
@@ -74,12 +75,12 @@ pub struct Gathered {
     split_bytes: Option<u64>,
     n_pieces: u64,
     has_clients: bool,
-    /// What was left out, and what is worth a note.
+    /// What was left out, and what is worth noting.
     pub remarks: Remarks,
 }
 
 impl Gathered {
-    /// Nothing yet. Chunks larger than `split_bytes`, if that is given, will become several requests.
+    /// Starts empty. Chunks larger than `split_bytes`, if given, become several requests.
     pub fn new(split_bytes: Option<u64>) -> Self {
         Self {
             batch: BatchBuilder::new(),
@@ -104,7 +105,7 @@ impl Gathered {
         }
     }
 
-    /// Adds a chunk in pieces of a size of its own.
+    /// Adds a chunk in pieces of the given size.
     fn add_in_pieces(&mut self, chunk: &Chunk<'_>, piece_bytes: u64) -> Result<(), String> {
         let replicas = self.distinct(chunk.replicas)?;
         self.add_pieces(&Chunk { replicas: &replicas, ..*chunk }, piece_bytes)
@@ -150,7 +151,7 @@ impl Gathered {
         Ok(distinct)
     }
 
-    /// The index of a server, which is added if it is new.
+    /// The index of a server. A new server is added.
     fn server(&mut self, name: &str) -> Result<usize, String> {
         if let Some(id) = self.servers.find(name) {
             return Ok(id as usize);
@@ -162,7 +163,7 @@ impl Gathered {
         Ok(self.hosts.len() - 1)
     }
 
-    /// Notes on which host a server runs; the longest path to it is kept, since it says the most.
+    /// Records the host of a server; the longest path is kept, since it says the most.
     fn set_host(&mut self, server: &str, host: &str) -> Result<(), String> {
         let server = self.server(server)?;
         if host.len() > self.hosts[server].len() {
@@ -171,7 +172,7 @@ impl Gathered {
         Ok(())
     }
 
-    /// The batch, its clients still to be decided, and the host of each of its servers.
+    /// The batch, with clients still to be decided, and the host of each of its servers.
     fn finish(self) -> (Batch, Vec<String>, Remarks) {
         let Self { batch, servers, hosts, remarks, .. } = self;
         let batch = batch.finish();
@@ -181,7 +182,7 @@ impl Gathered {
     }
 }
 
-/// Refuses a name of a server that a batch could not hold.
+/// Refuses a server name that a batch could not hold.
 pub fn check_server(name: &str) -> Result<(), String> {
     if name.contains('|') {
         return Err(format!("the server name `{}` has a | in it, which stands between servers", shown(name)));
@@ -189,7 +190,7 @@ pub fn check_server(name: &str) -> Result<(), String> {
     check_replica(name)
 }
 
-/// A name that fits into a line: control characters, and blanks at either end, are percent-encoded.
+/// A name that fits on a line: control characters, and spaces at either end, are percent-encoded.
 fn fit_name(name: &str) -> Cow<'_, str> {
     let is_odd = |c: char| c.is_control();
     if name.trim() == name && !name.contains(is_odd) {

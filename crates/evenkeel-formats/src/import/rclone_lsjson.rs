@@ -1,4 +1,4 @@
-//! What `rclone lsjson -R --hash` prints: a list of files with `Path`, `Size`, `IsDir` and `Hashes`.
+//! The output of `rclone lsjson -R --hash`: a list of files with `Path`, `Size`, `IsDir` and `Hashes`.
 
 use std::fmt;
 use std::io::BufRead;
@@ -11,7 +11,7 @@ use super::merge::{Listed, MOST_HASHES, Merge};
 use super::{InputError, Kind, Place};
 use crate::batch_json::without_place;
 
-/// Reads the listing of a remote, which is called `server`.
+/// Reads the listing of a remote, which becomes the server `server`.
 pub fn read_rclone_lsjson(
     reader: impl BufRead,
     file: &str,
@@ -67,12 +67,12 @@ impl<'de> Visitor<'de> for ListingSeed<'_> {
     }
 }
 
-/// A file or a folder. What else is told of it is passed over.
+/// A file or a folder. Other fields are ignored.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Entry {
     path: String,
-    /// -1 if it is not known.
+    /// -1 if unknown.
     size: i64,
     #[serde(default)]
     is_dir: bool,
@@ -109,7 +109,7 @@ impl<'de> Visitor<'de> for HashesVisitor {
             if hashes.len() >= MOST_HASHES {
                 return Err(A::Error::custom("a file has more hashes than there are kinds of"));
             }
-            // Older versions write MD5 and SHA-1. What a remote does not know is empty.
+            // Older versions write MD5 and SHA-1. A hash that a remote does not know is empty.
             if !hash.is_empty() {
                 hashes.push((kind.to_ascii_lowercase().replace('-', ""), hash));
             }

@@ -7,10 +7,10 @@ use serde::Serialize;
 
 use super::Place;
 
-/// So many of each kind are named.
+/// How many examples of each kind are named.
 const MOST_EXAMPLES: usize = 3;
 
-/// What can be said of a part of an input.
+/// The kinds of remarks about a part of an input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Kind {
@@ -109,7 +109,7 @@ impl Kind {
         Words { name, what, why, is_loss }
     }
 
-    /// What it is called in JSON.
+    /// Its name in JSON.
     pub fn name(self) -> &'static str {
         self.words().name
     }
@@ -124,7 +124,7 @@ impl Kind {
         self.words().why
     }
 
-    /// Whether data is not in the batch that may have been meant to be.
+    /// Whether data that may have been meant for the batch is missing from it.
     pub fn is_loss(self) -> bool {
         self.words().is_loss
     }
@@ -133,7 +133,7 @@ impl Kind {
 /// Something that a remark is about.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Example {
-    /// What it is called.
+    /// Its name.
     pub name: String,
     /// The file.
     pub file: String,
@@ -141,7 +141,7 @@ pub struct Example {
     pub line: u64,
 }
 
-/// How often something was found, and where at first.
+/// How often something was found, and where it was found first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remark {
     /// What was found.
@@ -152,7 +152,7 @@ pub struct Remark {
     pub examples: Vec<Example>,
 }
 
-/// What was found, in the order in which it was found first.
+/// What was found, in the order of first occurrence.
 #[derive(Debug, Default)]
 pub struct Remarks(Vec<Remark>);
 
@@ -172,12 +172,12 @@ impl Remarks {
         }
     }
 
-    /// All of them.
+    /// All remarks.
     pub fn iter(&self) -> impl Iterator<Item = &Remark> {
         self.0.iter()
     }
 
-    /// How much data, or copies of it, may have been meant to be in the batch and is not.
+    /// How many data, or copies of data, may have been meant for the batch and are missing from it.
     pub fn n_lost(&self) -> u64 {
         self.0.iter().filter(|remark| remark.kind.is_loss()).map(|remark| remark.n).sum()
     }

@@ -1,7 +1,7 @@
-//! S3 Inventory as CSV: a row an object, without a header. Which columns there are is in the inventory's `manifest.json`.
+//! S3 Inventory as CSV: one row per object, without a header. The inventory's `manifest.json` lists the columns.
 //!
-//! Keys are URL-encoded, as S3 writes them. Only the latest versions count; delete markers, and objects that must be restored
-//! from an archive first, are left out.
+//! Keys are URL-encoded, as S3 writes them. Only the latest versions count. Delete markers, and objects that must be
+//! restored from an archive first, are left out.
 
 use std::borrow::Cow;
 use std::io::BufRead;
@@ -14,10 +14,10 @@ use super::{InputError, Kind, Place};
 use crate::numbers;
 use crate::table::{MAX_RECORD_BYTES, Records};
 
-/// Classes whose objects cannot be read as they are.
+/// Storage classes whose objects cannot be read directly.
 const ARCHIVES: [&str; 2] = ["GLACIER", "DEEP_ARCHIVE"];
 
-/// Where in a row things are.
+/// The positions of the columns in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InventoryColumns {
     n_columns: usize,
@@ -31,7 +31,7 @@ pub struct InventoryColumns {
 }
 
 impl InventoryColumns {
-    /// The columns by their names in the manifest: `Bucket, Key, Size, LastModifiedDate, ETag`. Others are passed over.
+    /// The columns by their names in the manifest: `Bucket, Key, Size, LastModifiedDate, ETag`. Others are ignored.
     pub fn parse(schema: &str) -> Result<Self, String> {
         let names: Vec<&str> = schema.split(',').map(str::trim).collect();
         let find = |name: &str| names.iter().position(|known| known.eq_ignore_ascii_case(name));
@@ -56,7 +56,7 @@ impl InventoryColumns {
         })
     }
 
-    /// Whether rows say which bucket they are of.
+    /// Whether rows name their bucket.
     pub fn has_bucket(&self) -> bool {
         self.bucket.is_some()
     }
@@ -88,7 +88,7 @@ pub fn read_manifest(reader: impl BufRead, file: &str) -> Result<InventoryColumn
     InventoryColumns::parse(&schema).map_err(error)
 }
 
-/// Reads an inventory. Its server is the bucket of each row, unless it is given.
+/// Reads an inventory. Its server is the bucket of each row, unless one is given.
 pub fn read_s3_inventory(
     reader: impl BufRead,
     file: &str,
@@ -158,7 +158,7 @@ fn read_row<R: BufRead>(
     into.add(&Listed { server, name: &key, bytes, hashes }, &place).map_err(|e| rows.error(e))
 }
 
-/// A URL-encoded key. What does not decode to text is left as it is.
+/// Decodes a URL-encoded key. A key that does not decode to text is left as it is.
 fn decoded(key: &str) -> Cow<'_, str> {
     if !key.contains(['%', '+']) {
         return key.into();

@@ -1,4 +1,4 @@
-//! Any CSV with a header: which columns are what is told from outside.
+//! Any CSV with a header: the caller says which columns mean what.
 
 use std::io::BufRead;
 
@@ -8,22 +8,22 @@ use super::{Chunk, Gathered, InputError, Kind, Place};
 use crate::numbers;
 use crate::table::Records;
 
-/// How a table is to be read. A column that is not named is the one with the usual name, if there is one.
+/// How to read a table. A column that is not named is the one with the usual name, if there is one.
 #[derive(Clone, Debug)]
 pub struct TableColumns {
-    /// Who wants it.
+    /// The column of the client that wants the data.
     pub client: Option<String>,
-    /// How large it is, usually `bytes`; 1 if there is no such column.
+    /// The column of the size, usually `bytes`; the size is 1 if there is no such column.
     pub bytes: Option<String>,
-    /// Who holds it, usually `replicas`.
+    /// The column of the servers that hold the data, usually `replicas`.
     pub replicas: Option<String>,
-    /// What it is called, usually `chunk`.
+    /// The column of the data's name, usually `chunk`.
     pub chunk: Option<String>,
     /// Whether a column `client` is read if none is named.
     pub has_clients: bool,
-    /// What stands between fields.
+    /// The delimiter between fields.
     pub delimiter: u8,
-    /// What stands between replicas.
+    /// The separator between replicas.
     pub separator: String,
 }
 
@@ -34,7 +34,7 @@ impl Default for TableColumns {
     }
 }
 
-/// Reads a table, a request a row.
+/// Reads a table, one request per row.
 pub fn read_table(
     reader: impl BufRead,
     file: &str,
@@ -84,7 +84,7 @@ fn header<R: BufRead>(rows: &Records<R>) -> Result<Vec<String>, InputError> {
     (0..rows.len()).map(|k| rows.field(k, "header").map(shown)).collect()
 }
 
-/// The column of that name, which must be there, or if none is given the one with the usual name.
+/// The column with that name, which must exist; if no name is given, the one with the usual name.
 fn find<R: BufRead>(
     rows: &Records<R>,
     given: Option<&str>,

@@ -1,4 +1,4 @@
-//! The answer: who does what and reads it where, and what that is worth.
+//! The answer: which process does each task, where it reads, and how good that is.
 
 use super::{ProcessId, Work, balanced};
 use crate::model::ServerId;
@@ -8,43 +8,43 @@ use crate::model::ServerId;
 pub struct Assignment {
     /// The process of each task.
     pub processes: Vec<ProcessId>,
-    /// The server that each input is read from: that on the process's own host, if it holds the input.
+    /// The server that each input is read from: the one on the process's own host, if it holds the input.
     pub sources: Vec<ServerId>,
-    /// No assignment that is as even as this one reads more from its own hosts: even in the number of tasks or, for
-    /// `opass-single` with different sizes, in that no process reads more bytes. What `opass-dynamic` does is bounded by
-    /// what any assignment at all could read.
+    /// No assignment that is as even as this one reads more bytes from its own hosts. Even means the number of tasks
+    /// or, for `opass-single` with different sizes, that no process reads more bytes. For `opass-dynamic` the bound is
+    /// what any assignment at all could read locally.
     pub bound_local_bytes: u64,
 }
 
-/// What an assignment is worth.
+/// How good an assignment is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Measures {
-    /// Read by processes from their own hosts.
+    /// Bytes that processes read from their own hosts.
     pub local_bytes: u64,
-    /// Read from elsewhere.
+    /// Bytes read from elsewhere.
     pub remote_bytes: u64,
     /// The most tasks of a process.
     pub max_tasks: u64,
     /// The fewest tasks of a process.
     pub min_tasks: u64,
-    /// What each server serves, local or not.
+    /// Bytes that each server serves, locally or not.
     pub served_bytes: Vec<u64>,
 }
 
 impl Measures {
-    /// The most that a server serves.
+    /// The most bytes that any server serves.
     pub fn max_served_bytes(&self) -> u64 {
         self.served_bytes.iter().copied().max().unwrap_or(0)
     }
 }
 
 impl Assignment {
-    /// Every task done by the given process; remote inputs are read where that is least to serve.
+    /// Assigns every task to the given process. Remote inputs are read from the servers with the least to serve.
     pub(super) fn new(work: &Work, processes: Vec<ProcessId>, bound_local_bytes: u64) -> Self {
         Self { sources: balanced(work, &processes), processes, bound_local_bytes }
     }
 
-    /// What a task reads on its process's own host, and what elsewhere.
+    /// What a task reads on its process's own host, and what it reads elsewhere.
     pub fn task_bytes(&self, work: &Work, task: usize) -> (u64, u64) {
         let home = work.home(self.processes[task]);
         let of = |input: usize| match Some(self.sources[input]) == home {
@@ -54,7 +54,7 @@ impl Assignment {
         work.inputs(task).map(of).fold((0, 0), |a, b| (a.0 + b.0, a.1 + b.1))
     }
 
-    /// What it is worth.
+    /// Computes how good the assignment is.
     pub fn measures(&self, work: &Work) -> Measures {
         let mut n_tasks = vec![0; work.n_processes()];
         let mut served_bytes = vec![0; work.n_servers()];

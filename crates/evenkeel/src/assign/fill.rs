@@ -1,4 +1,5 @@
-//! What no process has on its host goes to those with the least to do; and what any assignment could read locally.
+//! Gives tasks that are local to no process to those with the least to do, and bounds what any assignment could read
+//! locally.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,7 +8,7 @@ use super::work::Affinity;
 use super::{ProcessId, Work};
 use crate::model::ServerId;
 
-/// Gives tasks, in this order, each to the process with the least to do so far, of equal ones to the first.
+/// Gives tasks, in this order, each to the process with the least to do so far; ties go to the first.
 pub(super) fn least_filled(
     fills: &[u64],
     tasks: impl Iterator<Item = (usize, u64)>,
@@ -22,7 +23,8 @@ pub(super) fn least_filled(
     }
 }
 
-/// Gives each task that has no process yet to the process with the fewest, in order. All have one then.
+/// Gives each task without a process to the process with the fewest tasks, in order. Afterwards all tasks have a
+/// process.
 pub(super) fn even_counts(work: &Work, mut processes: Vec<Option<ProcessId>>) -> Vec<ProcessId> {
     let mut fills = vec![0; work.n_processes()];
     processes.iter().flatten().for_each(|process| fills[process.index()] += 1);
@@ -31,8 +33,8 @@ pub(super) fn even_counts(work: &Work, mut processes: Vec<Option<ProcessId>>) ->
     processes.into_iter().map(Option::unwrap_or_default).collect()
 }
 
-/// The tasks that servers were given, in turn to the processes on their hosts: each gets as many as the others, or one
-/// more.
+/// Distributes the tasks of each server round robin to the processes on its host: each gets as many as the others, or
+/// one more.
 pub(super) fn among_residents(
     work: &Work,
     servers: impl Iterator<Item = Option<ServerId>>,
@@ -48,7 +50,7 @@ pub(super) fn among_residents(
     servers.map(|server| server.map(&mut give)).collect()
 }
 
-/// What is local if every task may go to whoever holds most of it.
+/// The local bytes if every task may go to the process that holds most of it.
 pub(super) fn unlimited(work: &Work, affinity: &Affinity) -> u64 {
     let most = |task| affinity.of(task).iter().map(|(_, bytes)| *bytes).max().unwrap_or(0);
     (0..work.n_tasks()).map(most).sum()

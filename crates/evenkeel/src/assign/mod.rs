@@ -1,15 +1,15 @@
 //! Which process does each task, so that it finds its data on its own host? Paper 003.
 //!
-//! Each task reads one or several inputs, each a chunk with copies on some servers; each process runs on the host of a
-//! server, or on none of theirs. What a process reads from its own host is *local*. A policy gives every task to a process,
-//! and names the server that each input is read from.
+//! Each task reads one or several inputs, each a chunk with copies on some servers. Each process runs on the host of a
+//! server, or on another host. What a process reads from its own host is *local*. A policy gives every task to a
+//! process, and names the server that each input is read from.
 //!
-//! * [`Work`] – tasks, inputs and processes; [`Assignment`] – the answer; [`Measures`] – what it is worth.
+//! * [`Work`] – tasks, inputs and processes; [`Assignment`] – the answer; [`Measures`] – how good it is.
 //! * [`rank`] – blocks of tasks by rank, as `ParaView` does (§2).
-//! * [`opass_single`] – one input a task: as many as possible local, by maximum flow (§4.2).
+//! * [`opass_single`] – one input per task: as many as possible local, by maximum flow (§4.2).
 //! * [`opass_multi`] – several inputs: processes propose to tasks (§4.3, Algorithm 1); [`opass_exact`] – the optimum.
-//! * [`opass_dynamic`] – lists that guide processes which ask for one task after the other (§4.4).
-//! * [`odds`] – how many reads are local without all this (§3).
+//! * [`opass_dynamic`] – lists that guide processes that ask for one task after another (§4.4).
+//! * [`odds`] – how many reads are local without planning (§3).
 
 mod answer;
 mod fill;
@@ -26,7 +26,7 @@ pub use answer::{Assignment, Measures};
 pub use sources::{balanced, drawn};
 pub use work::{MAX_INPUTS, ProcessId, Work, WorkBuilder, WorkError};
 
-/// Why a policy has no answer to some work.
+/// Why a policy has no answer for some work.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Unfit {

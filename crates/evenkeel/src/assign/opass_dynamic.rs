@@ -1,13 +1,13 @@
-//! `opass-dynamic`: processes ask for one task after the other, guided by lists of what suits them.
+//! `opass-dynamic`: processes ask for one task after another, guided by lists of tasks that suit them.
 //!
-//! Paper 003 §4.4. The lists are those of [`opass_single`] or, with several inputs, of [`opass_multi`], each in order of
-//! local bytes. Who is idle takes the first of its list; if that is empty, the task of the longest list of which it holds
-//! most, of equal ones the last: so the other keeps what suits it best.
+//! Paper 003 §4.4. The lists are those of [`opass_single`] or, with several inputs, of [`opass_multi`], each ordered by
+//! local bytes. An idle process takes the first task of its list. If its list is empty, it takes the task of the
+//! longest list of which it holds most; ties go to the last, so that the owner keeps what suits it best.
 //!
-//! Beyond the paper: processes may die. What a process was given is a lease. If it dies the task is first in its list again, and
-//! so anybody's who has nothing of its own; those who found nothing wait until all is done, in case of that. So under
-//! any order of events no task is lost, and none is done twice: a process that was given up for dead and reports after all
-//! is told that its lease is gone.
+//! Beyond the paper: processes may die. A task is given to a process as a lease. If the process dies, the task is first
+//! in its list again, so any process with an empty list can take it. Processes that find nothing wait until everything
+//! is done, in case that happens. So under any order of events no task is lost, and none is done twice: a process that
+//! was given up for dead and reports after all gets an error saying that its lease is gone.
 //!
 //! ```
 //! use evenkeel::assign::opass_dynamic::{Action, Event, Guided};
@@ -43,21 +43,21 @@ use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 use super::fill::unlimited;
 use super::{Assignment, ProcessId, Work, opass_multi, opass_single};
 
-/// What happens to a process.
+/// An input: something that happened to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// It wants something to do. If it has been given a task, it is told again which: the answer may have been lost.
+    /// The process wants a task. If it already has one, the answer is repeated, as it may have been lost.
     Idle(ProcessId),
-    /// It has done a task.
+    /// The process has done a task.
     Done(ProcessId, u32),
-    /// It is gone, and all it has begun. It may come back, idle.
+    /// The process is gone, with everything it has begun. It may come back, idle.
     Died(ProcessId),
 }
 
-/// What follows.
+/// An output: what has to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// The process does this task.
+    /// The process is to do this task.
     Start(ProcessId, u32),
     /// All tasks are done; the process may leave.
     Leave(ProcessId),
@@ -75,7 +75,7 @@ pub enum Misfit {
     NotLeased { process: u32, task: u32 },
 }
 
-/// An assignment that is of some other work.
+/// An assignment that belongs to other work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum OtherWork {
@@ -87,7 +87,7 @@ pub enum OtherWork {
     NoSuchProcess { task: usize, process: u32, n_processes: usize },
 }
 
-/// Tasks on their way from the lists through leases to being done.
+/// Tasks on their way from the lists through leases to completion.
 #[derive(Clone, Debug)]
 pub struct Guided {
     work: Work,
@@ -95,13 +95,13 @@ pub struct Guided {
     /// The lists that are not empty, longest first.
     by_length: BTreeSet<(Reverse<usize>, u32)>,
     leases: Vec<Option<u32>>,
-    /// Who has found nothing to do, in order of coming. All lists are empty then.
+    /// Processes that have found nothing to do, in order of arrival. All lists are empty then.
     waiting: VecDeque<ProcessId>,
     n_left: usize,
 }
 
 impl Guided {
-    /// Nothing is done yet of the tasks of this assignment, which has to be of this work.
+    /// Starts with the tasks of this assignment, which must be of this work. None is done yet.
     pub fn new(work: &Work, processes: &[ProcessId]) -> Result<Self, OtherWork> {
         let (n_assigned, n_tasks) = (processes.len(), work.n_tasks());
         if n_assigned != n_tasks {
@@ -146,7 +146,7 @@ impl Guided {
         self.leases.get(process.index()).copied().flatten()
     }
 
-    /// Something has happened; says what follows.
+    /// Handles an event. Appends the resulting actions to `out`.
     pub fn on_event(&mut self, event: Event, out: &mut Vec<Action>) -> Result<(), Misfit> {
         let (Event::Idle(process) | Event::Done(process, _) | Event::Died(process)) = event;
         if process.index() >= self.leases.len() {
@@ -189,14 +189,14 @@ impl Guided {
         }
     }
 
-    /// Takes the task that suits a process off its list, or else off the longest.
+    /// Takes the task that suits a process best off its list, or otherwise off the longest one.
     fn next_for(&mut self, process: ProcessId) -> Option<u32> {
         if !self.lists[process.index()].is_empty() {
             return self.change(process.0, VecDeque::pop_front);
         }
         let &(_, longest) = self.by_length.first()?;
         let list = &self.lists[longest as usize];
-        // The last of those with most.
+        // The last of those with the most.
         let best = (0..list.len()).max_by_key(|&k| (self.work.local_bytes(list[k] as usize, process), k))?;
         self.change(longest, |list| list.remove(best))
     }
@@ -212,7 +212,8 @@ impl Guided {
     }
 }
 
-/// Who does what if all processes are equally fast and none dies: a task takes as long as its bytes, wherever they are.
+/// The assignment if all processes are equally fast and none dies: a task takes as long as its bytes, wherever they
+/// are.
 pub fn assign(work: &Work) -> Assignment {
     let lists = opass_single::processes(work).unwrap_or_else(|_| opass_multi::propose(work, |_| ()));
     let mut guided = Guided::listed(work, &lists);
@@ -223,13 +224,13 @@ pub fn assign(work: &Work) -> Assignment {
     while let Some(Reverse((now, process))) = ends.pop() {
         let done = guided.lease(process).map(|task| Event::Done(process, task));
         for event in done.into_iter().chain([Event::Idle(process)]) {
-            // Each event is about a lease that was just given, so that it fits.
+            // Each event is about a lease that was just given, so it fits.
             let _ = guided.on_event(event, &mut actions);
         }
         for action in actions.drain(..) {
             if let Action::Start(process, task) = action {
                 processes[task as usize] = process;
-                // Without bytes it still takes a moment.
+                // A task without bytes still takes a moment.
                 ends.push(Reverse((now + u128::from(work.task_bytes(task as usize).max(1)), process)));
             }
         }

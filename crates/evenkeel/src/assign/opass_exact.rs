@@ -1,10 +1,10 @@
-//! `opass-exact`: the most local bytes that any assignment with even counts of tasks can have.
+//! `opass-exact`: the most local bytes that any assignment with even task counts can have.
 //!
-//! Beyond paper 003, whose Algorithm 1 (§4.3) claims the optimum and is only the best for those who propose: with local
-//! bytes 10 and 9 for one process, 9 and 0 for the other, it reads 10 of 18 locally. This is a b-matching of maximum
-//! weight: shortest augmenting paths with potentials, one task after the other. Every process does ⌊n/P⌋ tasks and n mod P of
-//! them one more, through the node X as in [`opass_single`], so that the matching decides which.
-//! A task that is nowhere local reads nothing locally wherever it is done, so it fills up at the end.
+//! Beyond paper 003, whose Algorithm 1 (§4.3) claims the optimum but is only best for the proposers: with local bytes
+//! 10 and 9 for one process, 9 and 0 for the other, it reads 10 of 18 locally. This is a maximum-weight b-matching:
+//! shortest augmenting paths with potentials, one task after another. Every process does ⌊n/P⌋ tasks and n mod P of
+//! them one more, through the node X as in [`opass_single`], so the matching decides which. A task that is local
+//! nowhere reads nothing locally wherever it is done, so such tasks fill up at the end.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,7 +14,8 @@ use super::work::Affinity;
 use super::{Assignment, Work, opass_single};
 use crate::model::ServerId;
 
-/// Tasks times what is local anywhere: beyond this the exact bound may take seconds, and is found only if it is asked for.
+/// Tasks times local pairs of task and server. Beyond this the exact bound may take seconds, and is computed only on
+/// request.
 const MOST_STEPS_TO_BOUND: u64 = 1 << 28;
 
 /// The assignment with the most local bytes.
@@ -26,8 +27,8 @@ pub fn assign(work: &Work) -> Assignment {
     Assignment::new(work, even_counts(work, among_residents(work, servers.into_iter())), bound)
 }
 
-/// No assignment with even counts reads more than this locally. The least that is true of, unless there is too much to do
-/// and chunks differ.
+/// No assignment with even counts reads more than this locally. The bound is tight, unless there is too much work to
+/// compute it and chunks differ.
 pub(super) fn bound(work: &Work) -> u64 {
     if let Some(bound) = opass_single::bound(work) {
         return bound;
@@ -41,12 +42,13 @@ pub(super) fn bound(work: &Work) -> u64 {
     relaxed(work, &affinity)
 }
 
-/// No less than the most that can be local, and quickly found.
+/// An upper bound on what can be local that is quick to compute.
 fn relaxed(work: &Work, affinity: &Affinity) -> u64 {
     unlimited(work, affinity).min(by_server(work, affinity))
 }
 
-/// What is local if every server's processes may do the tasks of which it holds most, each of them several times.
+/// The local bytes if the processes of each server may do the tasks of which it holds most, so that a task may be done
+/// several times.
 fn by_server(work: &Work, affinity: &Affinity) -> u64 {
     let residents = work.residents();
     let (quota, n_extra) = work.quota();
@@ -61,19 +63,19 @@ fn by_server(work: &Work, affinity: &Affinity) -> u64 {
     held.chunk_by(|a, b| a.0 == b.0).map(of_server).fold(0, u64::saturating_add)
 }
 
-/// How a path came to a server.
+/// How a path reached a server.
 #[derive(Clone, Copy, Debug)]
 enum Via {
     /// A task moves here from another server, or is new.
     Task(u32, Option<u32>),
-    /// It gives an extra unit back, and with it a task away.
+    /// The server gives back an extra unit, and with it a task.
     Extra,
 }
 
 /// Where a path ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
-    /// A task is local nowhere any more; it was at this server, unless it is new.
+    /// A task is no longer local anywhere. It was at this server, unless it is new.
     Nowhere(u32, Option<u32>),
     /// At a server with room.
     Room(u32),
@@ -81,11 +83,11 @@ enum End {
     Extra,
 }
 
-/// A matching of tasks and servers under way. The potentials of servers and of X (the last) keep the cost of every arc
-/// that could be used at 0 or above: a task at a server has the potential that makes their arc cost nothing.
+/// A matching of tasks and servers, in progress. The potentials of servers and of X (the last) keep the cost of every
+/// usable arc at 0 or above. A task at a server has the potential that makes the cost of their arc 0.
 struct Matching<'a> {
     affinity: &'a Affinity,
-    /// The server of each task, where it is among that server's tasks, and those.
+    /// The server of each task, its position among that server's tasks, and the tasks of each server.
     at: Vec<Option<u32>>,
     spots: Vec<u32>,
     tasks: Vec<Vec<u32>>,
@@ -97,7 +99,7 @@ struct Matching<'a> {
     potentials: Vec<i128>,
     distances: Vec<Option<i128>>,
     via: Vec<Via>,
-    /// From which server X was reached.
+    /// The server from which X was reached.
     x_via: u32,
     touched: Vec<u32>,
     heap: BinaryHeap<Reverse<(i128, u32)>>,
@@ -128,9 +130,9 @@ impl<'a> Matching<'a> {
         }
     }
 
-    /// The server at which each task is local, if it is at any.
+    /// The server at which each task is local, if any.
     fn solve(mut self) -> Vec<Option<ServerId>> {
-        // Those with most to lose first: then others seldom have to give way.
+        // Tasks with the most to lose first: then others seldom have to give way.
         let most = |task: u32| self.affinity.of(task as usize).iter().map(|(_, bytes)| *bytes).max();
         let mut order: Vec<u32> = (0..self.at.len() as u32).collect();
         order.sort_by_cached_key(|&task| Reverse(most(task)));
@@ -138,7 +140,7 @@ impl<'a> Matching<'a> {
         self.at.into_iter().map(|server| server.map(ServerId)).collect()
     }
 
-    /// Adds a task along the path that gains most, and keeps the potentials right.
+    /// Adds a task along the path that gains most, and updates the potentials.
     fn insert(&mut self, task: u32) {
         let x = self.room.len() as u32;
         let (mut best, mut end) = (0, End::Nowhere(task, None));
@@ -170,7 +172,7 @@ impl<'a> Matching<'a> {
         self.touched.drain(..).for_each(|node| self.distances[node as usize] = None);
     }
 
-    /// A path comes to a node, if none came there on a shorter one.
+    /// Records that a path reaches a node. Returns whether it is the shortest so far.
     fn reach(&mut self, node: u32, distance: i128, via: Via) -> bool {
         let known = &mut self.distances[node as usize];
         if known.is_some_and(|known| known <= distance) {
@@ -186,7 +188,7 @@ impl<'a> Matching<'a> {
         true
     }
 
-    /// Goes on from a server; the shortest end there is from here.
+    /// Continues from a server. Returns the shortest end from here.
     fn pass(&mut self, server: u32, distance: i128) -> (i128, Option<End>) {
         let s = server as usize;
         let here = distance + self.potentials[s];
@@ -214,7 +216,7 @@ impl<'a> Matching<'a> {
         end
     }
 
-    /// Goes on from X: to an extra unit that is left, or to servers that may give one back.
+    /// Continues from X: to an extra unit that is left, or to servers that may give one back.
     fn pass_x(&mut self, distance: i128) -> (i128, Option<End>) {
         let here = distance + self.potentials[self.room.len()];
         if self.extras_left > 0 {
@@ -228,7 +230,7 @@ impl<'a> Matching<'a> {
         (here, None)
     }
 
-    /// Moves tasks along the path that ends so, from its end to its start.
+    /// Moves tasks along the path with this end, from its end to its start.
     fn move_along(&mut self, end: End) {
         let mut server = match end {
             End::Nowhere(_, None) => return,

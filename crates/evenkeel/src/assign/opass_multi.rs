@@ -1,39 +1,38 @@
-//! `opass-multi`: processes propose to the tasks of which they hold most, tasks keep the better offer.
+//! `opass-multi`: processes propose to the tasks of which they hold most; tasks keep the better offer.
 //!
-//! Algorithm 1 of paper 003 (§4.3): deferred acceptance, many to one. Processes take turns; whose turn it is proposes, task
-//! by task, those with most local bytes first (of equal ones the first), until it has its quota; who loses a task queues
-//! up again. A task changes hands only for more bytes.
+//! Algorithm 1 of paper 003 (§4.3): deferred acceptance, many to one. Processes take turns. The one whose turn it is
+//! proposes to task after task, those with the most local bytes first (ties: the first), until it has its quota. A
+//! process that loses a task queues up again. A task changes hands only for more bytes.
 //!
-//! Deviations. Line 7 prints `max` where the argument of the maximum is meant. Where n/P is not whole the listing lets every
-//! process want ⌈n/P⌉ tasks and never ends; here the first n mod P processes want one more than the others. And the
-//! result is the best for those who propose, not the optimum that the paper claims: that is
-//! [`opass_exact`].
+//! Deviations. Line 7 prints `max` where arg max is intended. Where n/P is not whole, the listing lets every process
+//! want ⌈n/P⌉ tasks and never ends; here the first n mod P processes want one more than the others. And the result is
+//! best for the proposers, not the optimum that the paper claims: that is [`opass_exact`].
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
 use super::{Assignment, ProcessId, Work, opass_exact};
 
-/// A task changes hands.
+/// A task that changes hands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Taken {
     /// The task.
     pub task: u32,
-    /// Who has more of it.
+    /// The process that gets it, because it holds more of it.
     pub by: ProcessId,
-    /// Who had it before.
+    /// The process that had it before.
     pub from: ProcessId,
 }
 
-/// The assignment that is best for those who propose.
+/// The assignment that is best for the proposers.
 pub fn assign(work: &Work) -> Assignment {
     Assignment::new(work, propose(work, |_| ()), opass_exact::bound(work))
 }
 
-/// The same, telling which tasks changed hands.
+/// Computes the processes of this assignment, and reports which tasks change hands.
 pub fn propose(work: &Work, mut taken: impl FnMut(Taken)) -> Vec<ProcessId> {
     let affinity = work.affinity();
-    // What each server's processes propose to first, most bytes first; all others hold nothing of it.
+    // What each server's processes propose to first, most bytes first. They hold nothing of the other tasks.
     let mut wishes: Vec<Vec<(Reverse<u64>, u32)>> = vec![Vec::new(); work.n_servers()];
     affinity.iter().for_each(|(task, server, bytes)| wishes[server.index()].push((Reverse(bytes), task)));
     wishes.iter_mut().for_each(|wishes| wishes.sort_unstable());
@@ -48,7 +47,7 @@ pub fn propose(work: &Work, mut taken: impl FnMut(Taken)) -> Vec<ProcessId> {
         let wishes = work.home(process).map_or(&[][..], |server| &wishes[server.index()]);
         while wanted[process.index()] > 0 {
             let Some(&(Reverse(bytes), task)) = wishes.get(n_asked[process.index()]) else {
-                // For no bytes nobody gives a task away, so what is left are those that nobody has asked for.
+                // No task changes hands for zero bytes, so only tasks that nobody has are left.
                 while holders.get(first_free).is_some_and(Option::is_some) {
                     first_free += 1;
                 }
@@ -65,7 +64,7 @@ pub fn propose(work: &Work, mut taken: impl FnMut(Taken)) -> Vec<ProcessId> {
             wanted[process.index()] -= 1;
             if let Some((_, from)) = holder.replace((bytes, process)) {
                 taken(Taken { task, by: process, from });
-                // Who lacks nothing is not queueing.
+                // A process that lacks nothing is not in the queue.
                 if wanted[from.index()] == 0 {
                     turns.push_back(from);
                 }

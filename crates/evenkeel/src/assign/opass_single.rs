@@ -1,15 +1,15 @@
 //! `opass-single`: as many bytes as possible local where each task reads one chunk.
 //!
-//! Paper 003 §4.2: maximum flow from processes to the chunks on their hosts. Chunks of one size: every process does ⌊n/P⌋
-//! tasks and n mod P of them one more; which ones, the flow decides, through a node X with that many extra units. All
-//! processes of a host are alike, so the flow is between servers and chunks. First it is maximal without X, then X adds
-//! what it can: an extra unit cannot free an ordinary one, since whoever needed it could not reach one.
+//! Paper 003 §4.2: maximum flow from processes to the chunks on their hosts. With chunks of one size, every process
+//! does ⌊n/P⌋ tasks and n mod P of them one more. The flow decides which, through a node X with that many extra units.
+//! All processes of a host are alike, so the flow is between servers and chunks. It is first maximised without X, then
+//! X adds what it can: an extra unit cannot free an ordinary one, since whichever chunk needed it could not reach one.
 //!
-//! Deviations. Chunks of different sizes: the paper's capacities allow that chunks are split between processes, which is
-//! no assignment. Here that flow is rounded: each chunk goes to the host that has most of it, there to the process with the
-//! least to read, and what is nowhere goes by decreasing size to whoever has least. And the paper's bound, the flow with
-//! total/P bytes for each process, does not bound that: one chunk and two processes, and it is half a chunk. So the bound
-//! is the flow where each may read as much as the fullest process does.
+//! Deviations. With chunks of different sizes, the paper's capacities allow chunks to be split between processes, which
+//! is not an assignment. Here that flow is rounded: each chunk goes to the host that has most of it, and there to the
+//! process with the least to read. Chunks that are local nowhere go, by decreasing size, to the process with the least.
+//! The paper's bound, the flow with total/P bytes for each process, is not a bound for that: with one chunk and two
+//! processes it is half a chunk. So the bound is the flow where each process may read as much as the fullest one does.
 
 use super::fill::{among_residents, even_counts, least_filled};
 use super::{Assignment, ProcessId, Unfit, Work};
@@ -37,14 +37,14 @@ pub(super) fn processes(work: &Work) -> Result<Vec<ProcessId>, Unfit> {
     assign(work).map(|assignment| assignment.processes)
 }
 
-/// How many of equal chunks can be local.
+/// How many bytes can be local. `None` unless all tasks read one chunk of the same size.
 pub(super) fn bound(work: &Work) -> Option<u64> {
     let size = work.common_size()?;
     let ends = work.single_ends().ok()?;
     Some(most_local(work, sets(work, &ends)).1 * size)
 }
 
-/// The replica sets of chunks that end there.
+/// The replica sets of chunks, given where each ends.
 fn sets<'a>(work: &'a Work, ends: &'a [u32]) -> Replicas<'a> {
     let width = ends.first().copied().unwrap_or(0);
     let is_common = width > 0 && (1..).zip(ends).all(|(i, &end): (u32, _)| Some(end) == width.checked_mul(i));
@@ -73,8 +73,8 @@ fn most_local(work: &Work, replicas: Replicas<'_>) -> (Vec<Option<ServerId>>, u6
     (servers, n_local)
 }
 
-/// Where each chunk is local, if all can be and every host has as many processes: then no server needs to be above the
-/// least maximum load, which is found sooner than a flow.
+/// Where each chunk is local, if all can be and every host has the same number of processes. Then no server needs to
+/// exceed the minimal maximum load, which is found sooner than a flow.
 fn all_local(work: &Work, replicas: Replicas<'_>, quota: u64) -> Option<Vec<ServerId>> {
     let residents = work.residents();
     let n_residents = |server: u32| residents.of(ServerId(server)).len() as u64;
@@ -94,14 +94,14 @@ fn all_local(work: &Work, replicas: Replicas<'_>, quota: u64) -> Option<Vec<Serv
     }
 }
 
-/// So much for each process on a server's host.
+/// Room for `for_each` on each process of a server's host.
 fn room(work: &Work, for_each: u64) -> Vec<u64> {
     let residents = work.residents();
     let servers = (0..work.n_servers() as u32).map(ServerId);
     servers.map(|server| for_each.saturating_mul(residents.of(server).len() as u64)).collect()
 }
 
-/// Chunks of different sizes, each where most of it flows to.
+/// Assigns chunks of different sizes, each to where most of it flows.
 fn rounded(work: &Work, replicas: Replicas<'_>) -> Assignment {
     let n_tasks = work.n_tasks();
     let sizes: Vec<u64> = (0..n_tasks).map(|task| work.task_bytes(task)).collect();
@@ -129,7 +129,7 @@ fn rounded(work: &Work, replicas: Replicas<'_>) -> Assignment {
         }
     }
     let left: Vec<usize> = by_size.into_iter().filter(|&task| processes[task].is_none()).collect();
-    // What has no bytes counts a little too, else one process would get all of it.
+    // Chunks without bytes count a little too, otherwise one process would get all of them.
     least_filled(&fills, left.into_iter().map(|task| (task, sizes[task].max(1))), &mut processes);
     let processes: Vec<ProcessId> = processes.into_iter().map(Option::unwrap_or_default).collect();
     let mut fills = vec![0; work.n_processes()];

@@ -1,11 +1,12 @@
-//! `rank`: process i gets the tasks from ⌊i·n/P⌋ on, whatever is where.
+//! `rank`: process i gets the tasks from ⌊i·n/P⌋ on, wherever the data are.
 //!
-//! What `ParaView` does, and paper 003's baseline (§2, §5). The paper then reads from replicas drawn at random
-//! ([`drawn`](super::drawn)); here all policies read alike, so that their figures differ by the assignment alone.
+//! This is what `ParaView` does, and paper 003's baseline (§2, §5). The paper then reads from replicas drawn at random
+//! ([`drawn`](super::drawn)). Here all policies read in the same way, so that their figures differ by the assignment
+//! alone.
 
 use super::{Assignment, ProcessId, Work, opass_exact};
 
-/// Tasks in blocks, by rank.
+/// Assigns tasks in blocks, by rank.
 pub fn assign(work: &Work) -> Assignment {
     Assignment::new(work, blocks(work.n_tasks(), work.n_processes()), opass_exact::bound(work))
 }

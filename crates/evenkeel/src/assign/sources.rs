@@ -1,8 +1,9 @@
-//! From which server each input is read: the process's own, if it holds the input, else one that has little to serve.
+//! From which server each input is read: the process's own, if it holds the input, otherwise one that has little to
+//! serve.
 //!
-//! Paper 003 §3.2 reads what is not local from a replica drawn at random ([`drawn`]); that is where the imbalance that it
-//! finds comes from. [`balanced`] is the balancer of its §4.5 instead, with what servers serve locally as what they have
-//! to do already: exact for inputs of one size, else the largest first, each from the server that serves least.
+//! Paper 003 §3.2 reads what is not local from a replica drawn at random ([`drawn`]), which causes the imbalance that
+//! it finds. [`balanced`] is instead the balancer of its §4.5, with the local reads as backlog. It is exact for inputs
+//! of one size. Otherwise it takes the largest first, each from the server that serves the least.
 
 use super::{ProcessId, Work};
 use crate::draw::Draw;
@@ -10,7 +11,7 @@ use crate::graph::flow::level::{Aim, Items, Placed, level};
 use crate::graph::flow::pace::{Level, Paces};
 use crate::model::{Replicas, ServerId};
 
-/// Passes over all remote inputs in which one may still change its server.
+/// The most passes over all remote inputs in which an input may still change its server.
 const MOST_SWEEPS: usize = 4;
 
 /// Where processes read the inputs of their tasks so that no server has to serve much more than others.
@@ -57,7 +58,7 @@ pub fn balanced(work: &Work, processes: &[ProcessId]) -> Vec<ServerId> {
     sources
 }
 
-/// Where HDFS reads: what is not local from a replica drawn at random.
+/// Where HDFS reads: what is not local comes from a replica drawn at random.
 pub fn drawn(work: &Work, processes: &[ProcessId], draw: &mut dyn Draw) -> Vec<ServerId> {
     let (mut sources, remote) = local(work, processes);
     for input in remote {
@@ -83,7 +84,7 @@ fn local(work: &Work, processes: &[ProcessId]) -> (Vec<ServerId>, Vec<usize>) {
     (sources, remote)
 }
 
-/// Inputs of one size at servers that have so many of them to serve already, the most at a server being as few as can be.
+/// Servers for inputs of one size, given how many of them each server serves already. Minimises the most at a server.
 fn level_remote(work: &Work, remote: &[usize], served: impl Iterator<Item = u64>) -> Vec<ServerId> {
     let mut ids: Vec<ServerId> = Vec::new();
     let mut ends = Vec::with_capacity(remote.len());
@@ -96,7 +97,7 @@ fn level_remote(work: &Work, remote: &[usize], served: impl Iterator<Item = u64>
     let items = Items { replicas, sizes: None, total: remote.len() as u64, paces: &paces };
     match level(items, Aim::MaxDownTo(Level::ZERO)).placed {
         Placed::Whole(servers) => servers,
-        // Merged sets are divided again into whole inputs: each is at one place.
+        // Merged sets are divided again into whole inputs: each is in one place.
         Placed::Divided(shares) => {
             let at = |(i, set): (usize, &[ServerId])| {
                 let shares = &shares[replicas.start(i)..];

@@ -1,11 +1,11 @@
-//! What is to be done: tasks with their inputs, and processes with their places.
+//! The work to be done: tasks with their inputs, and processes with their hosts.
 
 use std::ops::Range;
 
 use crate::graph::sets::holdings::Holdings;
 use crate::model::{MAX_REPLICAS, Replicas, ServerId};
 
-/// The most inputs that all tasks may have together, and the most tasks and processes.
+/// The most inputs that all tasks may have in total, and the most tasks and processes.
 pub const MAX_INPUTS: usize = 1 << 30;
 
 /// Index of a process, its rank.
@@ -40,9 +40,9 @@ pub enum WorkError {
     NoProcess,
 }
 
-/// Validated work: tasks, what they read, and who can do them.
+/// Validated work: tasks, what they read, and the processes that can do them.
 ///
-/// A task may have no inputs at all, an input no bytes, and a process no server on its host.
+/// A task may have no inputs, an input no bytes, and a process no server on its host.
 #[derive(Clone, Debug)]
 pub struct Work {
     input_ends: Vec<u32>,
@@ -75,7 +75,7 @@ impl Work {
         self.homes.len()
     }
 
-    /// The number of servers, those without data included.
+    /// The number of servers, including those without data.
     pub fn n_servers(&self) -> usize {
         self.n_servers
     }
@@ -169,7 +169,8 @@ impl Work {
         self.bytes.iter().all(|&bytes| bytes == first).then_some(first)
     }
 
-    /// For each task the servers with a process on their host that hold some of it, and how much; by server.
+    /// For each task the servers that hold some of it and have a process on their host, and how much they hold; by
+    /// server.
     pub(super) fn affinity(&self) -> Affinity {
         let residents = self.residents();
         let mut affinity = Affinity { held: Vec::new(), ends: Vec::with_capacity(self.n_tasks()) };
@@ -209,7 +210,7 @@ impl Affinity {
         held.binary_search_by_key(&server, |(server, _)| *server).map_or(0, |at| held[at].1)
     }
 
-    /// All of it as (task, server, bytes).
+    /// All entries as (task, server, bytes).
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, ServerId, u64)> {
         (0..self.ends.len())
             .flat_map(|task| self.of(task).iter().map(move |&(server, bytes)| (task as u32, server, bytes)))
@@ -227,7 +228,7 @@ pub struct WorkBuilder {
 }
 
 impl WorkBuilder {
-    /// Nothing to do yet.
+    /// A builder without tasks.
     pub fn new() -> Self {
         Self::default()
     }
@@ -258,7 +259,8 @@ impl WorkBuilder {
         self.input_ends.push(self.bytes.len() as u32);
     }
 
-    /// The work for these processes, each on the host of a server or of none. A task that was not ended is ended.
+    /// Finishes the work for these processes, each on the host of a server or of none. A task that was not ended is
+    /// ended.
     pub fn finish(mut self, n_servers: usize, homes: Vec<Option<ServerId>>) -> Result<Work, WorkError> {
         if self.input_ends.last().map_or(0, |&end| end as usize) < self.bytes.len() {
             self.end_task();
@@ -279,7 +281,7 @@ impl WorkBuilder {
 }
 
 fn has_twice(servers: &[ServerId]) -> bool {
-    // A handful, as usual, is compared faster than sorted.
+    // The usual handful is compared faster than sorted.
     if servers.len() <= 8 {
         return servers.iter().enumerate().any(|(k, server)| servers[..k].contains(server));
     }

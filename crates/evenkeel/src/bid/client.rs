@@ -9,67 +9,67 @@ use crate::graph::sets::pool::Pool;
 use crate::graph::sets::shrinking::Shrinking;
 use crate::model::{Batch, ClientId, Cluster, Fixed, ServerId};
 
-/// What happens to a client.
+/// An input to a client: something that happened outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A round begins, or within the same round the next pass.
+    /// A round begins, or the next pass within the same round.
     Begin {
         /// Its number.
         round: u32,
     },
     /// A message has arrived.
     Received(ToClient),
-    /// A request that was granted has been served.
+    /// A granted request has been served.
     Served {
         /// The client's number for it.
         request: u32,
     },
-    /// A server is dead or out of reach: what it has not served is to be asked of others.
+    /// A server is dead or unreachable: the requests that it has not served must be asked of others.
     Down {
-        /// Which one.
+        /// The server.
         server: ServerId,
     },
     /// A server is back, or has restarted.
     Up {
-        /// Which one.
+        /// The server.
         server: ServerId,
-        /// Which run of it this is, counted from 1.
+        /// The run of the server, counted from 1.
         epoch: u64,
     },
-    /// It is as late as it was to be woken at: whatever was not answered is sent again.
+    /// The time of `wake_at` has come: messages without an answer are resent.
     Wake,
 }
 
-/// What a client does.
+/// An output of a client: something for its driver to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It sends a message.
+    /// Send a message.
     Send {
-        /// To whom.
+        /// The server to send it to.
         server: ServerId,
-        /// What it says.
+        /// The message.
         message: ToServer,
     },
-    /// It will read a request from a server.
+    /// The client will read a request from a server.
     Read(Won),
-    /// It will not read it there after all, and bid for it again.
+    /// The client will not read it there after all, and will bid for it again.
     GiveUp(Won),
 }
 
-/// A request that was granted.
+/// A granted request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Won {
     /// The request's row in the batch.
     pub request: u32,
-    /// Who serves it.
+    /// The server that serves it.
     pub server: ServerId,
-    /// In which round, by the server's count.
+    /// The round, by the server's count.
     pub round: u32,
 }
 
 /// A client with its pending requests and its view of the servers' workloads.
 ///
-/// Requests and servers have numbers of its own here, by ascending id.
+/// Requests and servers have local numbers here, by ascending id.
 #[derive(Debug)]
 pub struct Client {
     id: ClientId,
@@ -81,29 +81,29 @@ pub struct Client {
     replicas: Vec<u32>,
     /// The requests of each server.
     held: Shrinking,
-    /// Servers to bid at, the lightest on top, if the rules go by that.
+    /// The servers to bid at, the lightest on top, if the rules choose by workload.
     lightest: BinaryHeap<Reverse<(Fixed, u64, u32)>>,
-    /// Requests to bid for, if the rules draw lots.
+    /// The requests to bid for, if the rules draw at random.
     pending: Pool,
-    /// Those that were rejected since the last bids.
+    /// The requests that were rejected since the last bids.
     returned: Vec<u32>,
     /// Servers that have been tried in this round.
     tried: Vec<u32>,
-    /// Servers all of whose requests were asked for elsewhere when they were looked at.
+    /// Servers that were skipped because all of their requests had bids elsewhere.
     passed_over: Vec<u32>,
-    /// Whether a server is not to be asked: it is, or was tried in this round.
+    /// Whether a server is not to be asked: it has an open bid, or was tried in this round.
     is_out: Vec<bool>,
-    /// Bids that may be open or won in a round.
+    /// The maximum number of bids that may be open or won in a round.
     most_bids: u32,
     n_asked: u32,
     round: u32,
     n_won_in_round: u32,
-    /// Blocks that are not granted.
+    /// The blocks that are not granted yet.
     degree: u64,
-    /// What is granted, served or not.
+    /// The granted requests, served or not.
     won: Vec<Won>,
     now_ns: u64,
-    /// When what was not answered is sent again.
+    /// When messages without an answer are resent.
     resend_ns: Option<u64>,
 }
 
@@ -111,7 +111,7 @@ pub struct Client {
 struct Request {
     row: u32,
     blocks: u64,
-    /// Where its replicas end.
+    /// The end of its replicas.
     replicas_end: u32,
     state: State,
 }
@@ -134,23 +134,23 @@ impl State {
 struct Contact {
     server: ServerId,
     epoch: u64,
-    /// As it was last told.
+    /// The workload as last reported.
     workload: Fixed,
-    /// How often all that was asked was given up.
+    /// How often everything asked of it was given up.
     life: u32,
-    /// Bids since.
+    /// The bids since then.
     turn: u32,
     /// The request of the open bid.
     asked: Option<u32>,
     is_down: bool,
     was_asked: bool,
-    /// Whether it has heard that the client is done, or has never heard of it.
+    /// Whether it knows that the client is done, or does not know the client at all.
     knows_done: bool,
 }
 
 impl Client {
-    /// A client with these requests of the batch, rows in ascending order. All servers are in their first epoch, as far
-    /// as it knows.
+    /// A client with these requests of the batch, rows in ascending order. It assumes that all servers are in their
+    /// first epoch.
     pub fn new(batch: &Batch, cluster: &Cluster, id: ClientId, rows: &[u32], rules: Rules) -> Self {
         let replicas_of = |row: &u32| batch.replicas().of(*row as usize);
         let mut known: Vec<ServerId> = rows.iter().flat_map(replicas_of).copied().collect();
@@ -206,7 +206,7 @@ impl Client {
         client
     }
 
-    /// What is granted, in the order in which that became known.
+    /// The granted requests, in the order in which the grants became known.
     pub fn won(&self) -> &[Won] {
         &self.won
     }
@@ -216,17 +216,17 @@ impl Client {
         self.won.len() == self.requests.len()
     }
 
-    /// Whether all servers know that, too.
+    /// Whether everything is granted and all servers know it.
     pub fn is_over(&self) -> bool {
         self.is_done() && self.servers.iter().all(|contact| contact.knows_done)
     }
 
-    /// When it has to be woken, if nothing happens before.
+    /// When the client must be woken, if no event comes before.
     pub fn wake_at(&self) -> Option<u64> {
         self.resend_ns
     }
 
-    /// Takes an event in; what is to be done comes out. After an error nothing has changed.
+    /// Handles an event, and appends the resulting actions to `out`. After an error nothing has changed.
     pub fn on_event(&mut self, now_ns: u64, event: Event, out: &mut Vec<Action>) -> Result<(), Stray> {
         if now_ns < self.now_ns {
             return Err(Stray::Past { now_ns: self.now_ns });
@@ -258,7 +258,8 @@ impl Client {
         Ok(())
     }
 
-    /// Whether an event can be, after what came before; gives the number of the server, or of the request, it is about.
+    /// Whether an event is possible after the events before it. Returns the number of the server or the request that it
+    /// is about.
     fn fits(&self, event: Event) -> Result<u32, Stray> {
         match event {
             Event::Begin { .. } | Event::Wake => Ok(0),
@@ -295,7 +296,7 @@ impl Client {
         }
     }
 
-    /// The number of the server of a message, if that is for this client as it lives now.
+    /// The number of the server that sent a message, if the message is for the current life of this client.
     fn is_for_this(&self, link: Link) -> Result<u32, Stray> {
         let Link { batch, client, server, life, epoch } = link;
         if batch != self.rules.batch {
@@ -326,12 +327,12 @@ impl Client {
         }
     }
 
-    /// Takes back whatever a server has not served.
+    /// Takes back everything that a server has not served.
     fn give_up(&mut self, number: u32, out: &mut Vec<Action>) {
         let contact = &mut self.servers[number as usize];
         contact.life += 1;
         contact.turn = 0;
-        // If it has ever heard of the client, it has to hear of the new life.
+        // If it has ever heard from the client, it must learn of the new life.
         contact.knows_done &= !contact.was_asked;
         let server = contact.server;
         if let Some(request) = contact.asked.take() {
@@ -361,7 +362,7 @@ impl Client {
         }
     }
 
-    /// Lists all requests again, since some that were granted are not, and all servers that may be asked.
+    /// Rebuilds the lists of requests, since some are no longer granted, and of servers that may be asked.
     fn list_again(&mut self) {
         self.held = Shrinking::transposed(self.servers.len(), requests_of(&self.requests, &self.replicas));
         self.passed_over.clear();
@@ -384,7 +385,7 @@ impl Client {
         while let Some(server) = self.passed_over.pop() {
             self.may_be_asked(server);
         }
-        // In whatever order the answers have come, the next lots are the same.
+        // The next random draws are the same in whatever order the answers have arrived.
         self.returned.sort_unstable();
         self.returned.drain(..).for_each(|request| self.pending.insert(request));
         while self.n_asked + self.n_won_in_round < self.most_bids
@@ -420,7 +421,7 @@ impl Client {
         }
     }
 
-    /// A request, and a server that has not been asked in this round.
+    /// Chooses a request, and a server that has not been asked in this round.
     fn choose(&mut self) -> Option<(u32, u32)> {
         match self.rules.choose {
             Choose::Lightest(_) => self.choose_lightest(),
@@ -440,7 +441,7 @@ impl Client {
             if let Some(request) = oldest {
                 return Some((request, server));
             }
-            // With nothing left it need not be asked again; what is asked elsewhere may come back.
+            // A server with nothing left need not be asked again; a request with a bid elsewhere may come back.
             if !self.held.is_known_to_be_empty(server) {
                 self.passed_over.push(server);
             }
@@ -449,7 +450,7 @@ impl Client {
     }
 
     fn choose_by_lot(&mut self) -> Option<(u32, u32)> {
-        /// After so many requests none of which can be bid for, few can.
+        /// After this many requests that cannot be bid for, few can.
         const MOST_DRAWS: usize = 32;
         if !(0..self.servers.len() as u32).any(|server| self.can_be_asked(server)) {
             return None;
@@ -487,7 +488,7 @@ impl Client {
         !self.is_out[server as usize] && !self.servers[server as usize].is_down
     }
 
-    /// One of the servers that hold a request and have not been asked in this round.
+    /// Draws one of the servers that hold a request and have not been asked in this round.
     fn draw_replica(&mut self, request: u32) -> Option<u32> {
         let start = if request == 0 { 0 } else { self.requests[request as usize - 1].replicas_end };
         let end = self.requests[request as usize].replicas_end;
@@ -522,13 +523,13 @@ impl Client {
         }
     }
 
-    /// Whether some server that is up owes an answer.
+    /// Whether any server that is up owes an answer.
     fn waits_for_answers(&self) -> bool {
         let has_to_hear = |contact: &Contact| !contact.is_down && !contact.knows_done;
         self.n_asked > 0 || self.is_done() && self.servers.iter().any(has_to_hear)
     }
 
-    /// Sends what was not answered again.
+    /// Resends messages that have not been answered.
     fn resend(&self, out: &mut Vec<Action>) {
         for (number, contact) in (0..).zip(&self.servers) {
             if let Some(request) = contact.asked {
@@ -549,19 +550,19 @@ impl Client {
         }
     }
 
-    /// The number of a request here.
+    /// The local number of a request.
     fn number(&self, row: u32) -> u32 {
         self.requests.binary_search_by_key(&row, |request| request.row).unwrap_or(0) as u32
     }
 
-    /// The number of a server here.
+    /// The local number of a server.
     fn contact(&self, server: ServerId) -> Result<u32, Stray> {
         let number = self.servers.binary_search_by_key(&server, |contact| contact.server);
         number.map(|number| number as u32).map_err(|_| Stray::UnknownServer { server: server.0 })
     }
 }
 
-/// Each request with each of its servers.
+/// Pairs of each request with each of its servers.
 fn requests_of<'a>(
     requests: &'a [Request],
     replicas: &'a [u32],

@@ -1,35 +1,36 @@
-//! Clients and servers agree on replicas and order by bidding, without a centre.
+//! Clients and servers agree on replicas and order by bidding, without a central scheduler.
 //!
-//! HDLWF (highest degree, lowest workload first) of paper 000 §3, and its relatives. In each round every client bids for
-//! one of its pending requests at one of the servers that hold it; every server grants one of the bids and rejects the
-//! others. Two state machines, [`client::Client`] and [`server::Server`], exchange the messages below; whoever drives them
-//! carries the messages and tells them when a round begins and ends. [`rounds::run`] is the synchronous driver that planning
-//! uses; a live cluster drives the same machines.
+//! This is HDLWF (highest degree, lowest workload first) of paper 000 §3, with its variants. In each round every client
+//! bids for one of its pending requests at one of the servers that hold it. Every server grants one of the bids and
+//! rejects the others. Two state machines, [`client::Client`] and [`server::Server`], exchange the messages below.
+//! Their driver carries the messages and starts and ends the rounds. [`rounds::run`] is the synchronous driver that
+//! planning uses; a live cluster drives the same machines.
 //!
 //! | policy | a client bids | a server grants |
 //! |---|---|---|
 //! | `hdlwf` | at the server with the lightest workload that it knows of | the client with the most pending blocks |
-//! | `random-bid` (000 §4) | for a request and at a replica drawn by lot | a bid drawn by lot |
-//! | `hdf-dist` (Durand et al., 000 §5.2) | as `random-bid` | the client with the most pending blocks, ties by lot |
-//! | `mpasses` (the same) | as `hdf-dist`, and again in the same round if it was rejected | as `hdf-dist` |
+//! | `random-bid` (000 §4) | for a request and at a replica drawn at random | a bid drawn at random |
+//! | `hdf-dist` (Durand et al., 000 §5.2) | as `random-bid` | the client with the most pending blocks, ties at random |
+//! | `mpasses` (also Durand et al.) | as `hdf-dist`, and again in the same round if it was rejected | as `hdf-dist` |
 //! | `hdlwf-rebid`, `hdlwf-multi` (000 §6, future work) | as `hdlwf`, again in the same round; at several servers at once | as `hdlwf` |
 //!
-//! Deviations from the paper, whose Figure 3 is not complete. All workloads are 0 at first, and with ties by lowest id all
-//! clients run to the same server, which alone doubles the length; ties are hashed. A server whose time-out passes without a
-//! bid ends for good and is missing when clients turn to it later; here it ends when all its clients are done.
-//! Workloads and degrees are in blocks, with speeds and backlogs workloads are times.
+//! Deviations from the paper, whose Figure 3 is incomplete: all workloads start at 0, and if ties went to the lowest
+//! id, all clients would bid at the same server, which alone doubles the makespan. So ties are hashed. In the paper a
+//! server that times out without a bid stops for good, and is missing when clients turn to it later. Here a server
+//! stops when all its clients are done. Workloads and degrees are in blocks; with speeds and backlogs, workloads are
+//! times.
 //!
-//! **Messages** may be late, doubled, overtake each other or be lost. A client numbers its bids at a server and has one
-//! open at a time; until that is answered it sends the same again and bids for the request nowhere else. A server answers a
-//! bid that it has decided just as before. So each request is granted exactly once, if only some messages get through.
-//! What is of another batch, or for somebody else, changes nothing.
+//! **Messages** may be delayed, duplicated, reordered or lost. A client numbers its bids at a server and has one open
+//! at a time. Until that bid is answered, the client resends it and bids for the request nowhere else. A server answers
+//! a bid that it has already decided with the same answer. So each request is granted exactly once, provided that some
+//! messages get through. A message for another batch or another recipient changes nothing.
 //!
-//! **Machines** come and go. A server knows clients and requests only from their bids, and forgets a client that has left.
-//! A server that restarts has forgotten everything and counts one *epoch* more. A bid names the epoch it is meant for: the
-//! new one grants nothing that was asked of the old one, but answers that it has [restarted](Restarted). A client that
-//! hears so, or whose driver says that a server is down, takes back all that is not served there yet, bids for it anew, and
-//! begins its next *life* at that server. If the server was only out of reach, the first message of the new life tells it
-//! to drop what it has granted to the former one.
+//! **Machines** come and go. A server knows clients and requests only from their bids, and forgets a client that has
+//! left. A server that restarts has forgotten everything and increments its *epoch*. A bid names the epoch it is meant
+//! for: the new epoch grants nothing that was asked of the old one, but answers that the server has
+//! [restarted](Restarted). A client that receives this answer, or whose driver reports the server as down, takes back
+//! all requests that the server has not served yet, bids for them again, and begins its next *life* at that server. If
+//! the server was only unreachable, the first message of the new life makes it drop what it granted to the former life.
 
 //! ```
 //! use evenkeel::bid::{Rules, client, server};
@@ -72,25 +73,25 @@ pub mod server;
 use crate::draw::Ties;
 use crate::model::{ClientId, Fixed, ServerId};
 
-/// The two ends of a message, and which of their lives it belongs to.
+/// The two ends of a message, and the life and epoch it belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Link {
-    /// In which bidding.
+    /// The bidding it belongs to.
     pub batch: u64,
     /// The client.
     pub client: ClientId,
     /// The server.
     pub server: ServerId,
-    /// How often the client has given up what it had asked of this server.
+    /// How often the client has given up its requests at this server.
     pub life: u32,
-    /// Which run of the server this is, counted from 1.
+    /// The run of the server, counted from 1.
     pub epoch: u64,
 }
 
 /// A client asks a server to serve a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bid {
-    /// Who asks whom.
+    /// The sender and the receiver.
     pub link: Link,
     /// The client's number for the request.
     pub request: u32,
@@ -98,42 +99,42 @@ pub struct Bid {
     pub blocks: u64,
     /// Blocks that the client has not been granted yet.
     pub degree: u64,
-    /// The client's bids in this life are counted from 1.
+    /// The number of the bid, counted from 1 in this life.
     pub turn: u32,
 }
 
-/// A server has decided about a bid.
+/// A server's decision about a bid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// Whose bid, and who has decided.
+    /// The sender of the bid, and the server that decided.
     pub link: Link,
-    /// For which request.
+    /// The request that the bid is for.
     pub request: u32,
-    /// The number of that bid.
+    /// The number of the bid.
     pub turn: u32,
-    /// In which round the request will be served; `None` if the bid was rejected.
+    /// The round in which the request will be served; `None` if the bid was rejected.
     pub granted: Option<u32>,
-    /// When the server will be done with all that it has granted (and by some rules: with what it was asked for).
+    /// When the server will be done with everything it has granted (and, by some rules, with what it was asked for).
     pub workload: Fixed,
 }
 
-/// A client has nothing pending any more. A server says it back when it has heard it.
+/// A client has no pending requests left. A server echoes the message when it has received it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
-    /// Who is done, and who hears it.
+    /// The client that is done, and the server that receives the message.
     pub link: Link,
-    /// The number of its last bid there, as it may have to bid again.
+    /// The number of its last bid there, since it may have to bid again.
     pub turn: u32,
 }
 
-/// A server answers a message that was meant for an earlier run of it.
+/// A server's answer to a message that was meant for an earlier run of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Restarted {
-    /// The link of that message, with the epoch of the server as it is now.
+    /// The link of that message, with the current epoch of the server.
     pub link: Link,
 }
 
-/// What a client sends to a server.
+/// A message from a client to a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ToServer {
@@ -142,7 +143,7 @@ pub enum ToServer {
 }
 
 impl ToServer {
-    /// Its two ends.
+    /// The two ends of the message.
     pub fn link(&self) -> Link {
         match self {
             Self::Bid(Bid { link, .. }) | Self::Done(Done { link, .. }) => *link,
@@ -150,7 +151,7 @@ impl ToServer {
     }
 }
 
-/// What a server sends to a client.
+/// A message from a server to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ToClient {
@@ -160,7 +161,7 @@ pub enum ToClient {
 }
 
 impl ToClient {
-    /// Its two ends.
+    /// The two ends of the message.
     pub fn link(&self) -> Link {
         match self {
             Self::Answer(Answer { link, .. })
@@ -170,7 +171,7 @@ impl ToClient {
     }
 }
 
-/// A message that fits nothing: it was late, doubled, or never meant for whom it reached. It has changed nothing.
+/// A message that does not fit: it was late, duplicated, or meant for another recipient. It has changed nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Stray {
@@ -200,57 +201,57 @@ pub enum Stray {
     Past { now_ns: u64 },
 }
 
-/// For which request, and at which server, a client bids.
+/// How a client chooses the request and the server of its bid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choose {
-    /// At the server with the lightest workload that the client knows of; there for its oldest request.
+    /// The server with the lightest workload that the client knows of, and its oldest request there.
     Lightest(Ties),
-    /// Both drawn by lot.
+    /// Both drawn at random.
     Lot,
 }
 
-/// Whose bid a server grants.
+/// Which bid a server grants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Favour {
-    /// Of the client with the most pending blocks.
+    /// That of the client with the most pending blocks.
     HighestDegree(Ties),
-    /// The same, ties by lot.
+    /// That of the client with the most pending blocks, ties at random.
     HighestDegreeThenLot,
-    /// One drawn by lot.
+    /// One drawn at random.
     Lot,
 }
 
-/// What servers tell of their workload.
+/// Which workload a server reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tell {
-    /// What they have granted.
+    /// What it has granted.
     Granted,
-    /// That, and what they have to turn away now: who was turned away will come back.
+    /// What it has granted, plus what it rejects now: a rejected client will come back.
     Wanted,
 }
 
-/// The rules of the game.
+/// The rules of bidding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Rules {
     /// How clients bid.
     pub choose: Choose,
-    /// Whom servers favour.
+    /// Which bids servers favour.
     pub favour: Favour,
-    /// Which workload servers tell.
+    /// Which workload servers report.
     pub tell: Tell,
-    /// Bids at once, for each slot of a client; at least 1.
+    /// Simultaneous bids for each slot of a client; at least 1.
     pub bids: u32,
-    /// How often a client may bid in a round until it is granted something; at least 1.
+    /// How often a client may bid in a round until a bid is granted; at least 1.
     pub passes: u32,
-    /// Whatever is drawn depends on it.
+    /// The seed of all random draws.
     pub seed: u64,
-    /// Tells this bidding from others: messages of others are astray.
+    /// Identifies this bidding: messages of others are refused as stray.
     pub batch: u64,
-    /// A client sends again what was not answered after so long.
+    /// A client resends a message that has not been answered after this time.
     pub patience_ns: u64,
 }
 
-/// How long clients wait for an answer unless told otherwise: long against a round trip, short against an outage.
+/// The default time that clients wait for an answer: long against a round trip, short against an outage.
 const PATIENCE_NS: u64 = 1_000_000_000;
 
 impl Rules {
@@ -260,14 +261,14 @@ impl Rules {
         Self { choose, favour, ..Self::random_bid(seed) }
     }
 
-    /// HDLWF where who is rejected bids again in the same round (paper 000 §6). Servers tell what they turn away as well:
-    /// when all of them grant something in every round, what they have granted tells them apart no more.
+    /// HDLWF where a rejected client bids again in the same round (paper 000 §6). Servers also report what they reject:
+    /// when all of them grant something in every round, granted workloads alone no longer tell them apart.
     pub fn rebid(passes: u32, ties: Ties, seed: u64) -> Self {
         Self { tell: Tell::Wanted, passes, ..Self::hdlwf(ties, seed) }
     }
 
-    /// HDLWF where a client bids at several servers at once (paper 000 §6). It may be granted more than it has slots for in
-    /// a round, and takes it in turn.
+    /// HDLWF where a client bids at several servers at once (paper 000 §6). It may be granted more than its slots in a
+    /// round, and then reads the requests in turn.
     pub fn several_bids(bids: u32, ties: Ties, seed: u64) -> Self {
         Self { bids, ..Self::hdlwf(ties, seed) }
     }
@@ -286,7 +287,7 @@ impl Rules {
         }
     }
 
-    /// HDF of Durand et al. (paper 000 §5.2). It knows no replicas; a client draws one of them.
+    /// HDF of Durand et al. (paper 000 §5.2). It does not know replicas; a client draws one of them at random.
     pub fn hdf_dist(seed: u64) -> Self {
         Self::mpasses(1, seed)
     }

@@ -5,7 +5,7 @@ use super::client::{self, Client};
 use super::server::{self, Server};
 use crate::model::{Batch, ClientId, Cluster, Grant, Part, ServerId};
 
-/// What came of the bidding.
+/// The result of the bidding.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Bidding {
     /// Each request once, by ascending round.
@@ -14,7 +14,7 @@ pub struct Bidding {
     pub n_messages: u64,
 }
 
-/// Lets clients and servers bid until every request is granted.
+/// Runs the bidding until every request is granted.
 pub fn run(batch: &Batch, cluster: &Cluster, rules: Rules) -> Bidding {
     let mut clients = clients(batch, cluster, rules);
     let mut servers = servers(cluster, rules);
@@ -28,7 +28,7 @@ pub fn run(batch: &Batch, cluster: &Cluster, rules: Rules) -> Bidding {
             break;
         }
         for _pass in 0..rules.passes.max(1) {
-            // Without losses no message is astray.
+            // Without losses no message is stray.
             for client in &active {
                 let _ = clients[client.index()].on_event(0, client::Event::Begin { round }, &mut by_clients);
             }
@@ -57,7 +57,7 @@ pub fn run(batch: &Batch, cluster: &Cluster, rules: Rules) -> Bidding {
                     let _ = clients[client.index()].on_event(0, event, &mut by_clients);
                 }
             }
-            // Who is done says so, but this driver sees it anyway.
+            // A client that is done sends a message, but this driver sees it anyway.
             by_clients.clear();
         }
     }
@@ -65,7 +65,7 @@ pub fn run(batch: &Batch, cluster: &Cluster, rules: Rules) -> Bidding {
 }
 
 impl server::Action {
-    /// What it grants, if it is that, and was done by this server.
+    /// The grant that this action of `server` makes, if it makes one.
     pub fn grant(&self, server: ServerId) -> Option<Grant> {
         match *self {
             Self::Serve(server::Served { request, blocks, round, .. }) => {
@@ -76,7 +76,7 @@ impl server::Action {
     }
 }
 
-/// The client halves of a batch, by id.
+/// The client machines of a batch, by id.
 pub fn clients(batch: &Batch, cluster: &Cluster, rules: Rules) -> Vec<Client> {
     let mut rows: Vec<u32> = (0..batch.n_requests() as u32).collect();
     rows.sort_by_key(|&row| batch.client(row as usize));
@@ -90,7 +90,7 @@ pub fn clients(batch: &Batch, cluster: &Cluster, rules: Rules) -> Vec<Client> {
     .collect()
 }
 
-/// The server halves of a cluster, by id.
+/// The server machines of a cluster, by id.
 pub fn servers(cluster: &Cluster, rules: Rules) -> Vec<Server> {
     let ids = (0..).map(ServerId).zip(cluster.servers());
     ids.map(|(id, node)| Server::new(id, node.clone(), 1, rules)).collect()

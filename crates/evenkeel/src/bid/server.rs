@@ -9,60 +9,60 @@ use super::{Answer, Bid, Done, Favour, Link, Restarted, Rules, Stray, Tell, ToCl
 use crate::draw::{Draw, Seeded, mix};
 use crate::model::{ClientId, Server as Node, ServerId};
 
-/// What happens to a server.
+/// An input to a server: something that happened outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// A message has arrived.
     Received(ToServer),
-    /// A round ends, or a pass of it: the bids that have come in are to be decided.
+    /// A round ends, or a pass of it: the server decides the bids it has received.
     Close {
         /// Its number.
         round: u32,
     },
-    /// What was granted has been served, and need not be remembered.
+    /// A granted request has been served, and need not be remembered.
     Served {
-        /// To whom.
+        /// The client.
         client: ClientId,
-        /// What.
+        /// The request.
         request: u32,
     },
-    /// A client has left or is dead: its bids and what it was granted are dropped.
+    /// A client has left or is dead: its bids and grants are dropped.
     ClientLeft {
-        /// Which one.
+        /// The client.
         client: ClientId,
     },
 }
 
-/// What a server does.
+/// An output of a server: something for its driver to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// It sends a message.
+    /// Send a message.
     Send {
-        /// To whom.
+        /// The client to send it to.
         client: ClientId,
-        /// What it says.
+        /// The message.
         message: ToClient,
     },
-    /// It will serve a request.
+    /// The server will serve a request.
     Serve(Served),
-    /// It will not serve a request after all.
+    /// The server will not serve a request after all.
     Drop(Served),
 }
 
 /// A request that a server serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served {
-    /// Whose it is.
+    /// The client that wants it.
     pub client: ClientId,
     /// The client's number for it.
     pub request: u32,
     /// Its size.
     pub blocks: u64,
-    /// In which round.
+    /// The round in which it is served.
     pub round: u32,
 }
 
-/// A server with the bids that wait for its decision, and what it has granted and not served yet.
+/// A server with the bids that wait for its decision, and the grants that it has not served yet.
 #[derive(Debug)]
 pub struct Server {
     id: ServerId,
@@ -80,20 +80,20 @@ pub struct Server {
     granted_blocks: u128,
 }
 
-/// What a server knows of a client.
+/// What a server knows about a client.
 #[derive(Debug)]
 struct Customer {
     life: u32,
-    /// The last bid, and for what it was.
+    /// The last bid, and the request it was for.
     turn: u32,
     request: u32,
-    /// What it was answered, once it is decided.
+    /// The answer to it, once it is decided.
     answer: Option<Answer>,
     is_done: bool,
 }
 
 impl Server {
-    /// A server that nobody has asked yet, in the first or a later `epoch` of it.
+    /// A server that has received no bids yet, in its first or a later `epoch`.
     pub fn new(id: ServerId, node: Node, epoch: u64, rules: Rules) -> Self {
         Self {
             id,
@@ -111,7 +111,7 @@ impl Server {
         }
     }
 
-    /// What is granted and not served yet, by client and request.
+    /// The requests that are granted and not served yet, by client and request.
     pub fn granted(&self) -> impl Iterator<Item = &Served> {
         self.granted.values()
     }
@@ -121,7 +121,7 @@ impl Server {
         self.n_done == self.customers.len()
     }
 
-    /// Takes an event in; what is to be done comes out. A server acts when it is told to, whatever the time.
+    /// Handles an event, and appends the resulting actions to `out`. A server acts on events alone, whatever the time.
     pub fn on_event(&mut self, _now_ns: u64, event: Event, out: &mut Vec<Action>) -> Result<(), Stray> {
         match event {
             Event::Received(message) => {
@@ -151,7 +151,7 @@ impl Server {
         Ok(())
     }
 
-    /// When it has to be woken: never, as its rounds close when its driver says so.
+    /// When the server must be woken: never, since its driver closes its rounds.
     pub fn wake_at(&self) -> Option<u64> {
         None
     }
@@ -179,11 +179,11 @@ impl Server {
         let known = self.customers.get(&client).filter(|customer| customer.life == life);
         if let Some(customer) = known.filter(|customer| (customer.turn, customer.request) == (turn, request))
         {
-            // Said before: if it is decided, then so is the answer.
+            // This bid was received before: if it is decided, it has its answer.
             out.extend(customer.answer.map(|answer| send(bid.link, ToClient::Answer(answer))));
             return Ok(());
         }
-        // A client bids one by one.
+        // A client has one open bid at a time.
         let last = known.map_or(0, |customer| customer.turn);
         let has_open_bid = last > 0 && known.is_some_and(|customer| customer.answer.is_none());
         if Some(turn) != last.checked_add(1) || has_open_bid {
@@ -213,7 +213,7 @@ impl Server {
         Ok(())
     }
 
-    /// The client as it lives now; what was of a former life is dropped.
+    /// The client in its current life. Everything of a former life is dropped.
     fn customer(&mut self, link: Link, out: &mut Vec<Action>) -> &mut Customer {
         let Link { client, life, .. } = link;
         if self.customers.get(&client).is_some_and(|customer| customer.life < life) {
@@ -236,7 +236,7 @@ impl Server {
         out.extend(dropped.into_iter().map(Action::Drop));
     }
 
-    /// Grants as many bids as there are slots, and answers all.
+    /// Grants as many bids as there are slots, and answers all of them.
     fn close(&mut self, round: u32, out: &mut Vec<Action>) {
         if round != self.round {
             (self.round, self.n_granted_in_round) = (round, 0);
@@ -293,7 +293,7 @@ impl Server {
         }
     }
 
-    /// Draws the first few, whatever order the bids came in.
+    /// Draws the first few bids at random, in whatever order they arrived.
     fn shuffle(&mut self, bids: &mut [Bid], n_drawn: usize) {
         bids.sort_unstable_by_key(|bid| bid.link.client);
         for k in 0..n_drawn.min(bids.len()) {

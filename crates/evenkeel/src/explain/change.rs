@@ -1,4 +1,4 @@
-//! What an advice changes, and the batch and cluster after it.
+//! What a piece of advice changes, and the batch and cluster after the change.
 
 use crate::model::{
     Batch, Client, ClientId, Cluster, ExtraCopy, MAX_REPLICAS, MAX_REQUESTS, ModelError, Move, ServerId,
@@ -10,21 +10,21 @@ use crate::model::{
 pub enum Change {
     /// Some blocks get one more copy each.
     Copies(Vec<ExtraCopy>),
-    /// A server has another speed.
+    /// A server gets another speed.
     Speed(ServerId, Speed),
-    /// Some clients have other numbers of slots.
+    /// Some clients get other numbers of slots.
     Slots(Vec<(ClientId, u32)>),
-    /// Other clients fetch some blocks.
+    /// Some blocks are fetched by other clients.
     Moves {
-        /// What goes to whom.
+        /// Which blocks go to which client.
         moves: Vec<Move>,
-        /// The name of one more client with one slot, behind all others.
+        /// The name of one more client with one slot, added after all others.
         new_client: Option<String>,
     },
 }
 
 impl Change {
-    /// The batch and the cluster after it. An error if it does not fit them.
+    /// The batch and the cluster after the change. Fails if it does not fit them.
     pub fn apply(&self, batch: &Batch, cluster: &Cluster) -> Result<(Batch, Cluster), ModelError> {
         let (mut servers, mut clients) = (cluster.servers().to_vec(), cluster.clients().to_vec());
         let batch = match self {
@@ -55,7 +55,7 @@ impl Change {
     }
 }
 
-/// Copies must be of blocks that are there, on servers that do not have them.
+/// Checks that copies are of existing blocks, on servers that do not hold them.
 fn check_copies(batch: &Batch, copies: &[ExtraCopy]) -> Result<(), ModelError> {
     let mut left: Vec<u64> = (0..batch.n_requests()).map(|i| batch.blocks(i)).collect();
     let mut n_replicas = batch.replicas().flat().len();
@@ -80,7 +80,7 @@ fn check_copies(batch: &Batch, copies: &[ExtraCopy]) -> Result<(), ModelError> {
     }
 }
 
-/// The changed batch without requests of which nothing is left.
+/// The changed batch without the requests that have no blocks left.
 fn without_emptied(original: &Batch, changed: Batch) -> Batch {
     let is_emptied = |i: usize| i < original.n_requests() && original.blocks(i) > 0 && changed.blocks(i) == 0;
     let kept: Vec<u32> = (0..changed.n_requests()).filter(|&i| !is_emptied(i)).map(|i| i as u32).collect();

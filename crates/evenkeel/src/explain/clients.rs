@@ -1,4 +1,4 @@
-//! What would help where a client limits: more slots, one more client, its work spread over others.
+//! What would help where a client is the bottleneck: more slots, one more client, or spreading its work over others.
 //!
 //! Every promise is the bound of the batch and cluster after the change, computed as for any other plan.
 
@@ -12,52 +12,52 @@ use crate::model::{
 };
 use crate::select::{Goal, optimal};
 
-/// A way to help where a client limits.
+/// A way to help where a client is the bottleneck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Help {
-    /// One more slot for the client that limits.
+    /// One more slot for the client that is the bottleneck.
     SlotForOne,
     /// One more slot for every client.
     SlotForAll,
-    /// As many slots as clients need so that none of them limits.
+    /// Enough slots for clients that none of them is the bottleneck.
     EnoughSlots,
-    /// One more client, which takes work from those that have most.
+    /// One more client, which takes work from the clients that have the most.
     OneMoreClient,
-    /// Clients with much work give some to those with little.
+    /// Clients with much work give some to clients with little.
     Spread,
 }
 
 /// A change that lowers the bound, and how far.
 #[derive(Clone, Debug)]
 pub struct ClientAdvice {
-    /// What it is.
+    /// What kind of help it is.
     pub help: Help,
     /// What it changes.
     pub change: Change,
-    /// The bound after it.
+    /// The bound after the change.
     pub bound: Bound,
 }
 
-/// All that lowers a bound on the length that a client forces; nothing if it is not a client's.
+/// Everything that lowers a bound on the length that is forced by a client; nothing if another proof forces it.
 pub fn advise_clients(batch: &Batch, cluster: &Cluster, bound: &Bound) -> Vec<ClientAdvice> {
     let Some(problem) = Problem::new(batch, cluster, bound) else { return Vec::new() };
     let all = [Help::SlotForOne, Help::SlotForAll, Help::EnoughSlots, Help::OneMoreClient, Help::Spread];
     let mut advice: Vec<ClientAdvice> = Vec::new();
     for help in all {
         let found = problem.change(help).and_then(|change| problem.advice(help, change));
-        // If it is what one more slot for one client is, that has told it.
+        // If it is the same as one more slot for one client, that has been reported.
         let is_new = |found: &ClientAdvice| advice.first().is_none_or(|first| first.change != found.change);
         advice.extend(found.filter(is_new));
     }
-    // A slot for every client is told only if slots for some do not bring the same.
+    // A slot for every client is reported only if slots for some do not achieve the same.
     let is_for_some = |advice: &&ClientAdvice| matches!(advice.help, Help::SlotForOne | Help::EnoughSlots);
     let by_some: Vec<Ratio> = advice.iter().filter(is_for_some).map(|advice| advice.bound.value).collect();
     advice.retain(|advice| advice.help != Help::SlotForAll || !by_some.contains(&advice.bound.value));
     advice
 }
 
-/// As many slots as clients need so that none of them limits; nothing if none does, or it has as many slots as there are
-/// servers with its data.
+/// Enough slots for clients that none of them is the bottleneck. `None` if no client is, or if it has as many slots as
+/// there are servers with its data.
 pub fn advise_slots(batch: &Batch, cluster: &Cluster, bound: &Bound) -> Option<ClientAdvice> {
     let problem = Problem::new(batch, cluster, bound)?;
     let mut holds = vec![false; batch.n_servers()];
@@ -74,11 +74,11 @@ pub fn advise_slots(batch: &Batch, cluster: &Cluster, bound: &Bound) -> Option<C
 struct Problem<'a> {
     batch: &'a Batch,
     cluster: &'a Cluster,
-    /// The one that limits.
+    /// The client that is the bottleneck.
     client: ClientId,
-    /// The bound as it is.
+    /// The current bound.
     top: &'a Bound,
-    /// What the length does not go below, whatever clients do.
+    /// A lower limit on the length, whatever clients do.
     rest: Level,
 }
 
@@ -117,7 +117,8 @@ impl<'a> Problem<'a> {
         (bound.value < self.top.value).then_some(ClientAdvice { help, change, bound })
     }
 
-    /// The clients that need more slots so that none of them limits, with as few as they need.
+    /// The clients that need more slots so that none of them is the bottleneck, each with the fewest slots that
+    /// suffice.
     fn enough_slots(&self) -> Option<Vec<(ClientId, u32)>> {
         let clients = || (0..).map(ClientId).zip(self.cluster.clients());
         if !self.cluster.is_even() {
@@ -138,7 +139,8 @@ impl<'a> Problem<'a> {
         Some(more)
     }
 
-    /// The least number of slots at every client with which none limits, or comes as near as can be.
+    /// The least number of slots at every client with which none is the bottleneck, or which comes as close as
+    /// possible.
     fn fewest_for_all(&self) -> Option<u32> {
         let limits = |least: u32| -> Result<bool, ModelError> {
             let clients = self.cluster.clients().iter().map(|c| Client { slots: c.slots.max(least) });
@@ -158,7 +160,8 @@ impl<'a> Problem<'a> {
         Some(high)
     }
 
-    /// What clients give away so that the last is done as early as can be: the fewest blocks, to one new client or to the others.
+    /// What clients give away so that the last one is done as early as possible: the fewest blocks, to one new client
+    /// or to the others.
     fn moves(&self, to_new_client: bool) -> Vec<Move> {
         let mut work = Work::new(self.batch, self.cluster);
         let n_clients = work.of.len();
@@ -171,7 +174,7 @@ impl<'a> Problem<'a> {
         let rooms =
             (0..work.of.len()).filter(|&c| may_receive(c)).map(|c| (work.room(c, level), ClientId(c as u32)));
         let mut rooms: Vec<(u128, ClientId)> = rooms.filter(|(room, _)| *room > 0).collect();
-        // The one with most room first, and that until it is full, so that there are few pairs.
+        // Fill the client with the most room first, then the next, so that there are few pairs.
         rooms.sort_unstable_by_key(|&(room, client)| (room, Reverse(client)));
         let mut excess: Vec<u128> = (0..work.of.len()).map(|c| work.excess(c, level)).collect();
         let mut moves = Vec::new();
@@ -196,7 +199,7 @@ impl<'a> Problem<'a> {
         moves
     }
 
-    /// The requests of clients that have too much: first those whose servers are busy longest, then the largest.
+    /// The requests of clients that have too much: those whose servers are busy longest first, then the largest.
     fn largest_first(&self, excess: &[u128]) -> Vec<u32> {
         let free = |server: &ServerId| {
             let Server { speed, .. } = self.cluster.server(*server);
@@ -212,13 +215,14 @@ impl<'a> Problem<'a> {
     }
 }
 
-/// How much each client has to receive, in units: parts of blocks where it does not matter who sends them, else of the time that
-/// they take from the fastest replicas, without what servers have to do first.
+/// How much each client has to receive, in units. A unit is a part of a block where it does not matter which server
+/// sends it. Otherwise it is a part of the time that blocks take from the fastest replicas, without the backlogs of
+/// servers.
 struct Work<'a> {
     batch: &'a Batch,
     cluster: &'a Cluster,
     is_even: bool,
-    /// Of a block, where it does not matter who sends it.
+    /// Units in a block, where it does not matter which server sends it.
     unit: u128,
     of: Vec<u128>,
     slots: Vec<u128>,
@@ -230,7 +234,7 @@ const UNITS: u128 = 1_000_000_000_000;
 impl<'a> Work<'a> {
     fn new(batch: &'a Batch, cluster: &'a Cluster) -> Self {
         let slots = cluster.clients().iter().map(|client| client.slots.into()).collect();
-        // Where transfers keep to slots of a block, a client's slots are done at whole blocks only.
+        // Where transfers occupy slots of one block, a client's slots are done only at whole blocks.
         let unit = if cluster.is_slotted() { 1 } else { 1 << 40 };
         let of = vec![0; batch.n_clients()];
         let mut work = Self { batch, cluster, is_even: cluster.is_even(), unit, of, slots };
@@ -240,7 +244,7 @@ impl<'a> Work<'a> {
         work
     }
 
-    /// What a block of request `i` counts.
+    /// The cost of a block of request `i`.
     fn cost(&self, i: usize) -> u128 {
         if self.is_even {
             return self.unit;
@@ -249,7 +253,7 @@ impl<'a> Work<'a> {
         (UNITS / u128::from(speeds.max().unwrap_or(1))).max(1)
     }
 
-    /// How many blocks a slot can do by a level, as a fraction, where all servers have one speed.
+    /// How many blocks a slot can do by a level, as a fraction. `None` unless all servers have one speed.
     fn blocks_by(&self, level: Level) -> Option<(u128, u128)> {
         let (speed, denominator) = (self.cluster.common_speed()?.millionths(), level.denominator());
         let common = gcd(speed.into(), denominator.into()).max(1);
@@ -268,7 +272,7 @@ impl<'a> Work<'a> {
         whole.saturating_mul(unit).saturating_add((rest * unit).div_ceil(denominator))
     }
 
-    /// What a client can do by a level; whole blocks where it does not matter who sends them.
+    /// What a client can do by a level: whole blocks where it does not matter which server sends them.
     fn capacity(&self, client: usize, level: u128) -> u128 {
         let units = self.slots[client].saturating_mul(level);
         if self.is_even { units / self.unit * self.unit } else { units }
@@ -282,7 +286,7 @@ impl<'a> Work<'a> {
         self.of[client].saturating_sub(self.capacity(client, level))
     }
 
-    /// The lowest level from `floor` on at which those that may receive have room for what the others have too much.
+    /// The lowest level from `floor` on at which those that may receive have room for the excess of the others.
     fn fair_level(&self, floor: u128, may_receive: impl Fn(usize) -> bool) -> u128 {
         let is_enough = |level: u128| {
             let clients = 0..self.of.len();

@@ -1,20 +1,20 @@
 //! Time as whole ticks, fine enough that every block of every server takes a whole number of them.
 //!
-//! Where all speeds are 1 a tick is a block, and nothing is divided any further. Else it is the common measure of all
-//! speeds, divided by slots so that these can share what there is to do. Where that is too fine for the numbers at hand,
-//! ticks are as fine as these allow, and who counts in them has to round to the safe side.
+//! Where all speeds are 1, a tick is a block, and nothing is divided further. Otherwise it is the common measure of all
+//! speeds, divided by slots so that these can share the load. Where that is too fine for the numbers at hand, ticks are
+//! as fine as those allow, and code that counts in ticks must round to the safe side.
 
 use super::flow::pace::{Level, time};
 use crate::model::{Cluster, Fixed, Ratio, ServerId, gcd};
 
-/// Ticks, and how long blocks take in them.
+/// Ticks, and how many of them blocks take.
 #[derive(Clone, Debug)]
 pub(crate) struct Clock {
-    /// Ticks in a unit of level, that is in 10⁶ units of time.
+    /// Ticks per unit of level, that is, per 10⁶ units of time.
     per_unit: u64,
     /// The speed of each server, in millionths.
     speeds: Vec<u64>,
-    /// The ticks of a block of each server, if that is whole for all.
+    /// The ticks per block of each server, if that is whole for all.
     per_block: Option<Vec<u64>>,
     /// Whether slots can share blocks in whole ticks too.
     is_exact: bool,
@@ -23,11 +23,11 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    /// For the speeds of a cluster, with no more than `most` ticks in a unit of level.
+    /// A clock for the speeds of a cluster, with at most `most` ticks per unit of level.
     pub(crate) fn new(cluster: &Cluster, most: u64) -> Self {
         let speeds: Vec<u64> = cluster.servers().iter().map(|s| s.speed.millionths()).collect();
         let most = most.max(1);
-        // With one speed a tick may always be as long as a block, however many there are.
+        // With one speed a tick may always be as long as a block, however many blocks there are.
         let measure = match cluster.common_speed() {
             Some(speed) => Some(speed.millionths()),
             None => common_multiple(speeds.iter().copied(), most),
@@ -44,12 +44,12 @@ impl Clock {
         Self { per_unit, speeds, per_block, is_exact: exact.is_some(), nanos }
     }
 
-    /// Whether all blocks take whole ticks, and the shares of slots too.
+    /// Whether all blocks, and the shares of slots, take whole ticks.
     pub(crate) fn is_exact(&self) -> bool {
         self.is_exact
     }
 
-    /// The ticks of so many blocks of a server, rounded down; they must fit in 64 bits.
+    /// The ticks of this many blocks of a server, rounded down. They must fit in 64 bits.
     #[inline]
     pub(crate) fn at_least(&self, blocks: u64, server: ServerId) -> u64 {
         if let Some(ticks) = &self.per_block {
@@ -59,7 +59,7 @@ impl Clock {
         (ticks / u128::from(self.speeds[server.index()])) as u64
     }
 
-    /// The ticks of so many blocks of a server, rounded up; they must fit in 64 bits.
+    /// The ticks of this many blocks of a server, rounded up. They must fit in 64 bits.
     #[inline]
     pub(crate) fn at_most(&self, blocks: u64, server: ServerId) -> u64 {
         if let Some(ticks) = &self.per_block {
@@ -69,24 +69,24 @@ impl Clock {
         ticks.div_ceil(u128::from(self.speeds[server.index()])) as u64
     }
 
-    /// The level at so many ticks.
+    /// The level at this many ticks.
     pub(crate) fn level(&self, ticks: u128) -> Level {
         Level::new(ticks, self.per_unit)
     }
 
-    /// The time of so many ticks.
+    /// The time of this many ticks.
     pub(crate) fn time(&self, ticks: u64) -> Ratio {
         time(self.level(ticks.into()))
     }
 
-    /// The same to nine decimals.
+    /// The time of this many ticks, rounded to nine decimals.
     #[inline]
     pub(crate) fn rounded(&self, ticks: u64) -> Fixed {
         if self.per_unit == 1_000_000 {
             return ticks.into();
         }
         let (numerator, denominator) = self.nanos;
-        // Mostly small, and then much quicker.
+        // Mostly small, and then much faster.
         if let Some(nanos) = ticks.checked_mul(numerator).and_then(|n| n.checked_add(denominator / 2)) {
             return Fixed::from_nanos((nanos / denominator).into()).unwrap_or(u64::MAX.into());
         }
@@ -95,7 +95,8 @@ impl Clock {
     }
 }
 
-/// What divides by the slots of every server and client, and by the limit on all of them; 1 where slots take whole blocks.
+/// The common multiple of the slots of every server and client and of the limit on all of them; 1 where slots take
+/// whole blocks.
 fn common_slots(cluster: &Cluster, most: u64) -> Option<u64> {
     if cluster.is_slotted() {
         return Some(1);
@@ -105,7 +106,7 @@ fn common_slots(cluster: &Cluster, most: u64) -> Option<u64> {
     common_multiple(servers.chain(clients).chain(cluster.max_concurrent()), most)
 }
 
-/// The least common multiple, if it is not above `most`.
+/// The least common multiple, if it is at most `most`.
 fn common_multiple(numbers: impl Iterator<Item = u64>, most: u64) -> Option<u64> {
     let mut numbers: Vec<u64> = numbers.collect();
     numbers.sort_unstable();

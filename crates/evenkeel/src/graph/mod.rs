@@ -1,4 +1,4 @@
-//! Flat-graph algorithms that the rooms share.
+//! Algorithms on flat graphs, shared by the rooms.
 
 pub(crate) mod classes;
 pub(crate) mod clock;

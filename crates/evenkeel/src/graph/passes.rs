@@ -1,7 +1,7 @@
-//! Passes over the servers by how many pending requests each could serve: in each pass each takes one.
+//! Passes over the servers, ordered by how many pending requests each could serve. In each pass each server takes one.
 //!
-//! With clients that take part in so many transfers at once, a pass is a slot of the schedule; without, it is only a
-//! way to share requests evenly.
+//! If clients have a limit on concurrent transfers, a pass is a slot of the schedule. Without it, a pass is only a way
+//! to share requests evenly.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ pub(crate) enum First {
     Most,
 }
 
-/// Who takes which request in which pass, every server one of any client.
+/// The request that each server takes in each pass, of any client.
 pub(crate) fn of_servers(batch: &Batch, first: First) -> Vec<Grant> {
     let mut pending = Pending::new(batch);
     let mut grants = Vec::with_capacity(batch.n_requests());
@@ -45,7 +45,7 @@ pub(crate) fn of_servers(batch: &Batch, first: First) -> Vec<Grant> {
     grants
 }
 
-/// The same with clients: nobody is in more transfers of a pass than slots.
+/// Like [`of_servers`], with clients: no node takes part in more transfers of a pass than it has slots.
 pub(crate) fn of_servers_and_clients(batch: &Batch, cluster: &Cluster, first: First) -> Vec<Grant> {
     let mut pending = Pending::new(batch);
     let mut wishes = Wishes::new(batch);
@@ -62,7 +62,7 @@ pub(crate) fn of_servers_and_clients(batch: &Batch, cluster: &Cluster, first: Fi
         if queue.is_empty() {
             break;
         }
-        // The order is that of the pass's beginning.
+        // The order is that at the beginning of the pass.
         for &(_, server) in &queue {
             let server = ServerId(server);
             for _ in 0..cluster.server(server).slots {
@@ -101,9 +101,9 @@ fn choose(
     clients: &FreeClients<'_>,
     server: ServerId,
 ) -> Option<u32> {
-    /// With so few free clients it is quicker to ask what each of them wants.
+    /// With this few free clients it is faster to check what each of them wants.
     const FEW_CLIENTS: usize = 16;
-    /// After so many requests of busy clients it is too.
+    /// It is also faster after this many requests of busy clients.
     const LONG_SEARCH: usize = 64;
     if clients.free.members().len() > FEW_CLIENTS {
         let is_free = |request: u32| clients.is_free(batch.client(request as usize));
@@ -114,7 +114,7 @@ fn choose(
     wishes.oldest(server, clients, &pending.taken)
 }
 
-/// What is still to be given, and to whom it can be.
+/// The requests that are still to be assigned, and the servers that could serve them.
 struct Pending<'a> {
     batch: &'a Batch,
     taken: Bits,
@@ -135,12 +135,12 @@ impl<'a> Pending<'a> {
         }
     }
 
-    /// The oldest pending request of a server that is wanted, if one of so many pending ones is.
+    /// The oldest wanted pending request of a server, if one of the first `most` pending ones is wanted.
     fn oldest(&mut self, server: ServerId, most: usize, is_wanted: impl Fn(u32) -> bool) -> Option<u32> {
         self.held.find(server.0, most, |request| self.taken.has(request), is_wanted)
     }
 
-    /// The request is given; tells each server that could have served it, with its degree before.
+    /// Assigns a request. Calls `tell` for each server that could have served it, with its degree before.
     fn take(&mut self, request: u32, mut tell: impl FnMut(ServerId, u32)) {
         self.taken.insert(request);
         for &server in self.batch.replicas().of(request as usize) {
@@ -151,7 +151,7 @@ impl<'a> Pending<'a> {
     }
 }
 
-/// For each server and client the requests of that client that the server could serve.
+/// For each server and client, the requests of that client that the server could serve.
 struct Wishes {
     /// By server, then client, then age.
     requests: Holdings,
@@ -212,15 +212,15 @@ impl Wishes {
     }
 }
 
-/// Who can take part in one more transfer of this pass, and wants to.
+/// The clients that can take part in one more transfer of this pass, and want to.
 struct FreeClients<'a> {
     cluster: &'a Cluster,
     free: Pool,
-    /// Transfers of this pass.
+    /// The transfers of each client in this pass.
     used: Vec<u32>,
-    /// Requests that are pending.
+    /// The pending requests of each client.
     left: Vec<u32>,
-    /// Those with transfers of this pass.
+    /// The clients with transfers in this pass.
     touched: Vec<u32>,
 }
 
@@ -248,7 +248,7 @@ impl<'a> FreeClients<'a> {
         }
     }
 
-    /// The next pass begins.
+    /// Begins the next pass.
     fn release(&mut self) {
         for client in self.touched.drain(..) {
             let was_full = self.used[client as usize] == self.cluster.client(ClientId(client)).slots;

@@ -1,4 +1,4 @@
-//! A batch: who wants how much of what, and which servers hold a copy.
+//! A batch: which client wants how many blocks of what, and which servers hold a replica.
 
 mod moved;
 
@@ -10,9 +10,9 @@ use super::{ClientId, MAX_SLOTS, ServerId};
 
 pub use moved::Move;
 
-/// The most requests a batch may have.
+/// The maximum number of requests in a batch.
 pub const MAX_REQUESTS: usize = 1 << 30;
-/// The most replicas all requests of a batch may have together.
+/// The maximum number of replicas of all requests of a batch together.
 pub const MAX_REPLICAS: usize = u32::MAX as usize - 1;
 
 /// Why a batch was refused. Requests are counted from 0.
@@ -69,7 +69,7 @@ pub struct Replicas<'a> {
 }
 
 impl<'a> Replicas<'a> {
-    /// A view of flat sets: set `i` ends before `ends[i]`. `width` is the size of each set if it is the same.
+    /// A view of flat sets: set `i` ends before `ends[i]`. `width` is the size of every set if all have the same size.
     pub(crate) fn new(ids: &'a [ServerId], ends: &'a [u32], width: Option<usize>) -> Self {
         Self { ids, ends, width }
     }
@@ -79,12 +79,12 @@ impl<'a> Replicas<'a> {
         self.ends.len()
     }
 
-    /// Whether there is no set at all.
+    /// Whether there are no sets.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The servers of set `i`, in the order in which they were given.
+    /// The servers of set `i`, in the order given.
     #[inline]
     pub fn of(&self, i: usize) -> &'a [ServerId] {
         match self.width {
@@ -103,12 +103,12 @@ impl<'a> Replicas<'a> {
         }
     }
 
-    /// All sets, one after the other.
+    /// All sets, concatenated.
     pub fn flat(&self) -> &'a [ServerId] {
         self.ids
     }
 
-    /// The size of each set, if all have the same.
+    /// The size of every set, if all have the same size.
     pub fn width(&self) -> Option<usize> {
         self.width
     }
@@ -120,7 +120,7 @@ impl<'a> Replicas<'a> {
     }
 }
 
-/// Adds a name that is not there.
+/// Adds a name that is not in the table.
 fn add_name(names: &mut NameTable) {
     let n = names.len();
     let mut name = format!("{n}");
@@ -132,8 +132,8 @@ fn add_name(names: &mut NameTable) {
 
 /// A validated batch of requests.
 ///
-/// Every request has a client and at least one replica, no replica twice; all blocks together fit in 64
-/// bits. A request may be empty: it has a replica chosen, but no transfer takes time.
+/// Every request has a client and at least one replica, and no replica twice. The total of all blocks fits in 64 bits.
+/// A request may be empty: a replica is chosen for it, but its transfer takes no time.
 #[derive(Clone, Debug)]
 pub struct Batch {
     clients: Arc<NameTable>,
@@ -162,7 +162,7 @@ impl Batch {
         self.clients.len()
     }
 
-    /// The number of servers, those without data included.
+    /// The number of servers, including those without data.
     pub fn n_servers(&self) -> usize {
         self.servers.len()
     }
@@ -199,27 +199,27 @@ impl Batch {
         if self.blocks.is_empty() { 1 } else { self.blocks[i] }
     }
 
-    /// The size of each request, or `None` if each is one block.
+    /// The size of each request in blocks, or `None` if each is one block.
     pub fn sizes(&self) -> Option<&[u64]> {
         (!self.blocks.is_empty()).then_some(&self.blocks)
     }
 
-    /// The size of all requests together.
+    /// The total size of all requests in blocks.
     pub fn total_blocks(&self) -> u64 {
         self.total_blocks
     }
 
-    /// The bytes of a block.
+    /// The size of a block in bytes.
     pub fn block_bytes(&self) -> u64 {
         self.block_bytes
     }
 
-    /// The size of request `i` in bytes: its last block need not be full.
+    /// The size of request `i` in bytes. Its last block need not be full.
     pub fn bytes(&self, i: usize) -> u64 {
         self.bytes.get(i).copied().unwrap_or_else(|| self.blocks(i).saturating_mul(self.block_bytes))
     }
 
-    /// The size of all requests together in bytes.
+    /// The total size of all requests in bytes.
     pub fn total_bytes(&self) -> u128 {
         match self.bytes.is_empty() {
             true => u128::from(self.total_blocks) * u128::from(self.block_bytes),
@@ -227,33 +227,33 @@ impl Batch {
         }
     }
 
-    /// When request `i` arrives, in nanoseconds; 0 if nothing is told of it.
+    /// When request `i` arrives, in nanoseconds; 0 if arrivals are not given.
     pub fn arrival_ns(&self, i: usize) -> u64 {
         self.columns.arrivals_ns.get(i).copied().unwrap_or(0)
     }
 
-    /// When each request arrives, in nanoseconds; `None` if nothing is told of it.
+    /// When each request arrives, in nanoseconds; `None` if arrivals are not given.
     pub fn arrivals_ns(&self) -> Option<&[u64]> {
         (!self.columns.arrivals_ns.is_empty()).then_some(&self.columns.arrivals_ns)
     }
 
-    /// The names of jobs, by id; empty if nothing is told of them.
+    /// The names of jobs, by id; empty if jobs are not given.
     pub fn jobs(&self) -> &NameTable {
         self.columns.jobs.names()
     }
 
-    /// The id of the job that request `i` belongs to, if it is told.
+    /// The id of the job that request `i` belongs to, if given.
     pub fn job(&self, i: usize) -> Option<u32> {
         self.columns.jobs.id(i)
     }
 
-    /// What the data of request `i` is called, if it is told.
+    /// The name of the data of request `i`, if given.
     pub fn chunk(&self, i: usize) -> Option<&str> {
         self.columns.chunks.id(i).map(|id| self.columns.chunks.names().name(id))
     }
 
-    /// A number that tells this batch from others, the same on every machine. Names of jobs and chunks, arrivals and how full
-    /// last blocks are do not count: no plan is right or wrong for them.
+    /// A hash that identifies this batch, the same on every machine. It ignores the names of jobs and chunks, arrivals,
+    /// and how full last blocks are: no plan is right or wrong because of them.
     pub fn fingerprint(&self) -> u64 {
         let names = |table: &NameTable| fold(table.iter().map(|name| fold(name.bytes().map(u64::from))));
         fold([
@@ -266,7 +266,7 @@ impl Batch {
         ])
     }
 
-    /// The same requests, given to other clients: request `i` to the client with the id `client_of(i)`.
+    /// The same requests, assigned to other clients: request `i` to the client with the id `client_of(i)`.
     ///
     /// Every id must be one of `clients`.
     pub fn dealt_to(self, clients: NameTable, client_of: impl Fn(usize) -> u32) -> Result<Self, ModelError> {
@@ -279,7 +279,7 @@ impl Batch {
         }
     }
 
-    /// Some of the requests, in this order, as a batch of the same clients and servers.
+    /// The given requests, in this order, as a batch with the same clients and servers.
     pub(crate) fn subset(&self, requests: &[u32]) -> Self {
         let mut batch = Self {
             clients: Arc::clone(&self.clients),
@@ -306,18 +306,18 @@ impl Batch {
         batch
     }
 
-    /// One more server, under a name that no other has.
+    /// Adds a server, under a name that no other has.
     pub(crate) fn add_server(&mut self) {
         add_name(Arc::make_mut(&mut self.servers));
     }
 
-    /// One more client, under a name that no other has.
+    /// Adds a client, under a name that no other has.
     pub(crate) fn add_client(&mut self) {
         add_name(Arc::make_mut(&mut self.clients));
     }
 
-    /// A batch of the same clients and servers with these requests: who wants how many blocks, and who holds them. None if
-    /// that is too much for 64 bits.
+    /// A batch with the same clients and servers and these requests: the client, the number of blocks, and the servers
+    /// that hold them. None if the total exceeds 64 bits.
     pub(crate) fn of_rows<R: Iterator<Item = ServerId>>(
         &self,
         rows: impl Iterator<Item = (ClientId, u64, R)>,
@@ -345,10 +345,10 @@ impl Batch {
         Some(batch)
     }
 
-    /// The batch after some blocks got one more copy each.
+    /// The batch after some blocks got one more replica each.
     ///
-    /// Blocks of one request that are copied to different servers, or not at all, become requests of their own, behind
-    /// all others.
+    /// Blocks of one request that are copied to different servers, or not copied, become separate requests, after all
+    /// others.
     pub(crate) fn with_copies(&self, copies: &[ExtraCopy]) -> Self {
         let mut copies: Vec<ExtraCopy> = copies.to_vec();
         copies.sort_unstable_by_key(|copy| (copy.request, copy.to, copy.blocks));
@@ -365,7 +365,7 @@ impl Batch {
                 } else {
                     let blocks = copy.blocks.min(left);
                     left -= blocks;
-                    // The last block, which need not be full, is the last to be split off.
+                    // The last block, which need not be full, is split off last.
                     let bytes = bytes_left.min(blocks.saturating_mul(self.block_bytes));
                     bytes_left -= bytes;
                     bytes_split_off.push(bytes);
@@ -392,20 +392,20 @@ impl Batch {
     }
 }
 
-/// One more copy of some blocks of a request.
+/// One more replica of some blocks of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ExtraCopy {
     /// The request's row in the batch.
     pub request: u32,
-    /// A server that holds the data and has too much to do.
+    /// A server that holds the data and is overloaded.
     pub from: ServerId,
     /// The server that gets the copy.
     pub to: ServerId,
-    /// How many of its blocks.
+    /// The number of its blocks.
     pub blocks: u64,
 }
 
-/// Builds a [`Batch`] request by request, refusing what is not valid.
+/// Builds a [`Batch`] request by request, and refuses invalid requests.
 #[derive(Debug)]
 pub struct BatchBuilder {
     clients: NameTable,
@@ -421,7 +421,7 @@ pub struct BatchBuilder {
     block_bytes: u64,
     bytes: Vec<u64>,
     columns: Columns,
-    /// For each server the last request that names it, so that none names it twice.
+    /// For each server the last request that names it, so that no request names it twice.
     named_in: Vec<u32>,
 }
 
@@ -432,12 +432,12 @@ impl Default for BatchBuilder {
 }
 
 impl BatchBuilder {
-    /// A builder that takes any names; ids will follow their natural order.
+    /// A builder that accepts any names. Ids follow the natural order of names.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The same for requests in blocks of so many bytes, at least 1.
+    /// A builder for requests in blocks of `block_bytes` bytes, at least 1.
     pub fn in_blocks_of(block_bytes: u64) -> Self {
         Self {
             clients: NameTable::new(),
@@ -457,9 +457,9 @@ impl BatchBuilder {
         }
     }
 
-    /// From now on only these servers are known, with ids in this order. An error if a request names another.
+    /// Restricts servers to these from now on, with ids in this order. A request that names another server is an error.
     ///
-    /// The first list given fixes the order; a later one may only repeat its names.
+    /// The first list fixes the order; a later one may only repeat its names.
     pub fn declare_servers(&mut self, servers: NameTable) -> Result<(), ModelError> {
         if self.fixed_servers {
             return self.servers.require_all(&servers, ModelError::UnknownServer).map(drop);
@@ -472,7 +472,7 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// The same for clients.
+    /// Restricts clients to these, as [`Self::declare_servers`] does for servers.
     pub fn declare_clients(&mut self, clients: NameTable) -> Result<(), ModelError> {
         if self.fixed_clients {
             return self.clients.require_all(&clients, ModelError::UnknownClient).map(drop);
@@ -495,8 +495,8 @@ impl BatchBuilder {
         self.end_request(client, blocks)
     }
 
-    /// Adds one replica to the request that the next [`Self::end_request`] completes. After an error that request
-    /// is forgotten.
+    /// Adds one replica to the request that the next [`Self::end_request`] completes. After an error that request is
+    /// discarded.
     pub fn replica(&mut self, server: &str) -> Result<(), ModelError> {
         self.try_replica(server).inspect_err(|_| self.forget_open_request())
     }
@@ -515,7 +515,7 @@ impl BatchBuilder {
             }
             id
         };
-        // Requests are counted from 1 here: 0 is none.
+        // Requests are counted from 1 here; 0 means none.
         let this_request = self.n_requests() as u32 + 1;
         if std::mem::replace(&mut self.named_in[id as usize], this_request) == this_request {
             return Err(ModelError::ReplicaTwice(shown(server)));
@@ -524,14 +524,14 @@ impl BatchBuilder {
         Ok(())
     }
 
-    /// Completes a request with the replicas added since the last one. After an error it is forgotten.
+    /// Completes a request with the replicas added since the last one. After an error the request is discarded.
     pub fn end_request(&mut self, client: &str, blocks: u64) -> Result<(), ModelError> {
         let bytes = blocks.saturating_mul(self.block_bytes);
         self.try_end_request(client, blocks, bytes, &Details::default())
             .inspect_err(|_| self.forget_open_request())
     }
 
-    /// The same for so many bytes, which are rounded up to blocks, with what else is told of it.
+    /// Completes a request of `bytes` bytes, rounded up to blocks, with further details about it.
     pub fn end_request_of_bytes(
         &mut self,
         client: &str,
@@ -601,7 +601,7 @@ impl BatchBuilder {
         self.replica_ends.last().map_or(0, |&end| end as usize)
     }
 
-    /// The finished batch. Names that no file has ordered get their ids in natural order.
+    /// Returns the finished batch. Names whose order no file has fixed get their ids in natural order.
     pub fn finish(mut self) -> Batch {
         self.replicas.truncate(self.open_start());
         if !self.fixed_servers {
@@ -631,9 +631,9 @@ impl BatchBuilder {
     }
 }
 
-/// A hash of a sequence.
+/// Hashes a sequence.
 pub(super) fn fold(values: impl IntoIterator<Item = u64>) -> u64 {
-    // Not from 0, or zeros at the start would not count.
+    // Does not start from 0, or leading zeros would not count.
     let mix = |hash: u64, value: u64| (hash.rotate_left(23) ^ value).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     values.into_iter().fold(1, mix)
 }
@@ -658,7 +658,7 @@ mod tests {
         assert_eq!(unknown, ModelError::UnknownClient("2".to_owned()));
     }
 
-    /// Columns are kept by whatever takes requests from a batch; last blocks need not be full.
+    /// Operations that take requests from a batch keep the columns; last blocks need not be full.
     #[test]
     fn details_stay_with_their_requests() {
         let mut batch = BatchBuilder::in_blocks_of(10);

@@ -1,9 +1,9 @@
-//! What is known of servers and clients beside their names, and of the limit on all of them together.
+//! What is known about servers and clients besides their names, and the limit on all of them together.
 
 use super::batch::fold;
 use super::{Batch, ClientId, ModelError, NameTable, Ratio, ServerId};
 
-/// The most transfers at once of a server or client.
+/// The maximum number of concurrent transfers of a server or client.
 pub const MAX_SLOTS: u32 = 1 << 16;
 
 /// A relative speed, exact to six decimals.
@@ -11,12 +11,12 @@ pub const MAX_SLOTS: u32 = 1 << 16;
 pub struct Speed(u64);
 
 impl Speed {
-    /// The speed of a server about which nothing else is known.
+    /// The speed of a server if nothing else is known.
     pub const ONE: Self = Self(1_000_000);
     /// The highest speed, 10¹².
     pub const MAX: Self = Self(1_000_000_000_000_000_000);
 
-    /// A speed of `millionths / 10⁶`; none if that is zero or above [`Self::MAX`].
+    /// A speed of `millionths / 10⁶`; `None` if that is zero or above [`Self::MAX`].
     pub fn from_millionths(millionths: u64) -> Option<Self> {
         (1..=Self::MAX.0).contains(&millionths).then_some(Self(millionths))
     }
@@ -26,8 +26,8 @@ impl Speed {
         self.0
     }
 
-    /// What one of `slots` transfers gets of a server that moves so many bytes a second in all: blocks per second, to the
-    /// nearest millionth. An error if that is more than a ten-thousandth off.
+    /// The speed of one of `slots` transfers at a server that moves `bytes_per_s` bytes per second in total: blocks per
+    /// second, to the nearest millionth. An error if rounding changes it by more than a ten-thousandth.
     pub fn of_rate(bytes_per_s: u64, slots: u32, block_bytes: u64) -> Result<Self, ModelError> {
         let exact = u128::from(bytes_per_s) * 1_000_000;
         let per_millionth = u128::from(slots.max(1)) * u128::from(block_bytes.max(1));
@@ -44,9 +44,9 @@ impl Speed {
 pub struct Server {
     /// Blocks per unit of time in each transfer.
     pub speed: Speed,
-    /// Transfers at once; at least 1, at most [`MAX_SLOTS`].
+    /// Concurrent transfers; at least 1, at most [`MAX_SLOTS`].
     pub slots: u32,
-    /// Blocks that the server has to move before it can serve this batch.
+    /// Blocks that the server must move before it can serve this batch.
     pub backlog: u64,
 }
 
@@ -57,13 +57,13 @@ impl Default for Server {
 }
 
 impl Server {
-    /// Until when all its slots are busy with the backlog, in blocks of its own speed.
+    /// How long all its slots are busy with the backlog, in blocks at its own speed.
     pub fn busy(&self) -> u64 {
         self.backlog.div_ceil(u64::from(self.slots.max(1)))
     }
 
-    /// When it is done with so many blocks if each slot serves whole ones, without a break: its backlog, then these; 0 if
-    /// there are none.
+    /// When the server is done with this many blocks if each slot serves whole blocks without a break: its backlog
+    /// first, then these. 0 if there are no blocks.
     pub fn done_in_slots(&self, blocks: u64) -> Ratio {
         if blocks == 0 {
             return Ratio::ZERO;
@@ -72,7 +72,8 @@ impl Server {
         Ratio::new(last * 1_000_000, self.speed.millionths())
     }
 
-    /// The same if blocks may be interrupted and resumed in another slot, but are never in two at once.
+    /// Like `done_in_slots`, but blocks may be interrupted and resumed in another slot. A block is never in two slots
+    /// at once.
     fn done_shared(&self, blocks: u64) -> Ratio {
         if blocks == 0 {
             return Ratio::ZERO;
@@ -82,7 +83,7 @@ impl Server {
         Ratio::new(last * 1_000_000, self.speed.millionths() * slots as u64)
     }
 
-    /// The sum of the times at which so many blocks are done, one after the other in each slot, after the backlog.
+    /// The sum of the completion times of this many blocks, one after the other in each slot, after the backlog.
     pub(super) fn sum_of_completions(&self, blocks: u64) -> f64 {
         let slots = u64::from(self.slots.max(1));
         let (full, rest) = ((blocks / slots) as f64, (blocks % slots) as f64);
@@ -91,10 +92,10 @@ impl Server {
     }
 }
 
-/// What is known of a client.
+/// What is known about a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Client {
-    /// Transfers at once; at least 1, at most [`MAX_SLOTS`].
+    /// Concurrent transfers; at least 1, at most [`MAX_SLOTS`].
     pub slots: u32,
 }
 
@@ -104,34 +105,34 @@ impl Default for Client {
     }
 }
 
-/// The servers and clients of a batch: how fast they are, how busy, how many transfers they take at once.
+/// The servers and clients of a batch: their speeds, backlogs and slots.
 ///
-/// Each transfer has the speed of its server. Where all speeds are 1, time is counted in slots and each transfer takes
-/// whole ones. Else a transfer may be interrupted at any time and resumed in any slot; a block is never in two slots at
-/// once.
+/// Each transfer runs at the speed of its server. Where all speeds are 1, time is counted in slots and each transfer
+/// takes whole slots. Otherwise a transfer may be interrupted at any time and resumed in any slot; a block is never in
+/// two slots at once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cluster {
     servers: Vec<Server>,
     clients: Vec<Client>,
     max_concurrent: Option<u64>,
     hosts: Hosts,
-    /// Bytes that each server moves in a second in all; empty if that is not known.
+    /// Total bytes per second of each server; empty if not known.
     rates: Vec<u64>,
     is_slotted: bool,
 }
 
-/// Where servers and clients run, each a path such as rack and host; empty if that is not known.
+/// Where servers and clients run, each as a path such as rack and host; empty if not known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Hosts {
     of_servers: Vec<Path>,
     of_clients: Vec<Path>,
 }
 
-/// The parts of a path, each a number.
+/// The components of a path, each as a number.
 type Path = Vec<u32>;
 
 impl Cluster {
-    /// All of speed 1, with one slot and no backlog.
+    /// A cluster in which every node has speed 1, one slot and no backlog.
     pub fn equal(batch: &Batch) -> Self {
         Self {
             servers: vec![Server::default(); batch.n_servers()],
@@ -143,7 +144,7 @@ impl Cluster {
         }
     }
 
-    /// Those of `batch`, by id, with at most `max_concurrent` transfers at once in all.
+    /// The servers and clients of `batch`, by id, with at most `max_concurrent` concurrent transfers in total.
     pub fn new(
         batch: &Batch,
         servers: Vec<Server>,
@@ -157,13 +158,14 @@ impl Cluster {
         if max_concurrent == Some(0) || slots().any(|slots| slots == 0) {
             return Err(ModelError::NothingAtOnce);
         }
-        // Each slot may become a row of the plan, but not more than there are blocks.
+        // Each slot may become a row of the plan, but there are no more rows than blocks.
         let total = batch.total_blocks();
         let n_slots: u64 = slots().map(|slots| u64::from(slots).min(total)).sum();
         if slots().any(|slots| slots > MAX_SLOTS) || n_slots > (1 << 22) + 64 * batch.n_requests() as u64 {
             return Err(ModelError::TooManySlots);
         }
-        // So that the last block of a server always has a number, and every time that may be asked for fits.
+        // This way the completion time of a server's last block can always be represented, and every time that is
+        // computed fits.
         let is_slotted = servers.iter().all(|server| server.speed == Speed::ONE);
         let is_too_busy = |server: &Server| {
             let slots = if is_slotted { 1 } else { u64::from(server.slots) };
@@ -182,7 +184,7 @@ impl Cluster {
             (servers.iter().map(|s| s.speed).min(), servers.iter().map(|s| s.speed).max());
         let longest_wait = servers.iter().map(|s| time(s.busy(), s.speed)).max().unwrap_or(0);
         let longest = longest_wait + slowest.map_or(0, |speed| time(batch.total_blocks(), speed));
-        // Where speeds differ times are rounded up, which takes some room.
+        // Where speeds differ, times are rounded up, which takes some headroom.
         if longest > u128::from(u64::MAX) >> u32::from(slowest != fastest) {
             return Err(ModelError::TooSlow);
         }
@@ -194,13 +196,13 @@ impl Cluster {
         Ok(cluster)
     }
 
-    /// The same cluster with another limit on transfers at once.
+    /// The same cluster with another limit on concurrent transfers.
     pub fn limited(&self, batch: &Batch, max_concurrent: Option<u64>) -> Result<Self, ModelError> {
         let limited = Self { max_concurrent, ..self.clone() };
         limited.with_nodes(batch, self.servers.clone(), self.clients.clone())
     }
 
-    /// The same cluster with other servers and clients, or one client more.
+    /// The same cluster with other servers and clients, or one more client.
     pub fn with_nodes(
         &self,
         batch: &Batch,
@@ -211,8 +213,8 @@ impl Cluster {
         Ok(Self { hosts: self.hosts.clone(), rates: self.rates.clone(), ..changed })
     }
 
-    /// The same cluster where it is known on which host each server and each client runs, if it is (else empty). A host may
-    /// be a path, `/rack1/host7`: then those in one rack are nearer to each other than to others.
+    /// The same cluster with the host of each server and each client, where known (else empty). A host may be a path,
+    /// `/rack1/host7`: nodes in one rack are then nearer to each other than to others.
     #[must_use]
     pub fn on_hosts<'a>(
         mut self,
@@ -228,15 +230,15 @@ impl Cluster {
         self
     }
 
-    /// The same cluster where it is known how many bytes each server moves in a second, its slots together; none if `rates` is
-    /// empty. Their speeds are those of [`Speed::of_rate`], so that the unit of time is a second.
+    /// The same cluster with the bytes per second that each server moves over all its slots; unknown if `rates` is
+    /// empty. Its speeds are those of [`Speed::of_rate`], so that the unit of time is a second.
     #[must_use]
     pub fn at_rates(mut self, rates: Vec<u64>) -> Self {
         self.rates = rates;
         self
     }
 
-    /// The bytes that a server moves in a second, its slots together, if that is known.
+    /// The bytes per second that a server moves over all its slots, if known.
     pub fn rate(&self, id: ServerId) -> Option<u64> {
         self.rates.get(id.index()).copied()
     }
@@ -246,7 +248,8 @@ impl Cluster {
         !self.rates.is_empty()
     }
 
-    /// How far a client is from a server: 0 on the same host, 1 in the same rack, and so on; `None` if that is not known.
+    /// The distance between a client and a server: 0 on the same host, 1 in the same rack, and so on; `None` if not
+    /// known.
     pub fn distance(&self, client: ClientId, server: ServerId) -> Option<u32> {
         let Hosts { of_servers, of_clients } = &self.hosts;
         let (a, b) = (of_clients.get(client.index())?, of_servers.get(server.index())?);
@@ -254,7 +257,7 @@ impl Cluster {
         (!a.is_empty() && !b.is_empty()).then(|| (a.len().max(b.len()) - in_common) as u32)
     }
 
-    /// Sets what is known of a server, or adds the next one.
+    /// Sets the properties of a server, or adds the next server.
     pub(crate) fn put_server(&mut self, id: ServerId, server: Server) {
         self.is_slotted &= server.speed == Speed::ONE;
         match self.servers.get_mut(id.index()) {
@@ -263,7 +266,7 @@ impl Cluster {
         }
     }
 
-    /// Sets what is known of a client, or adds the next one.
+    /// Sets the properties of a client, or adds the next client.
     pub(crate) fn put_client(&mut self, id: ClientId, client: Client) {
         match self.clients.get_mut(id.index()) {
             Some(known) => *known = client,
@@ -271,8 +274,8 @@ impl Cluster {
         }
     }
 
-    /// The cluster when each server has so many blocks more to move first; without a limit on concurrency, which would not
-    /// go with that.
+    /// The cluster with this many more blocks in the backlog of each server. It has no limit on concurrency, which
+    /// would not be compatible with that.
     pub(crate) fn with_more_backlog(&self, blocks: &[u64]) -> Self {
         let mut cluster = Self { max_concurrent: None, ..self.clone() };
         for (server, blocks) in cluster.servers.iter_mut().zip(blocks) {
@@ -281,7 +284,7 @@ impl Cluster {
         cluster
     }
 
-    /// The cluster of that batch when each server takes so many times as long as was said; the cluster as it is if times
+    /// The cluster of `batch` with each server slower than declared by its `factor`; the cluster unchanged if times
     /// would become too long.
     pub(crate) fn slowed(self, batch: &Batch, factor: impl Fn(ServerId) -> f64) -> Self {
         let slower = |(id, server): (u32, &Server)| {
@@ -298,13 +301,13 @@ impl Cluster {
         }
     }
 
-    /// What is known of a server.
+    /// The properties of a server.
     #[inline]
     pub fn server(&self, id: ServerId) -> &Server {
         &self.servers[id.index()]
     }
 
-    /// What is known of a client.
+    /// The properties of a client.
     #[inline]
     pub fn client(&self, id: ClientId) -> &Client {
         &self.clients[id.index()]
@@ -320,40 +323,41 @@ impl Cluster {
         &self.clients
     }
 
-    /// The most transfers at once, if there is a limit.
+    /// The maximum number of concurrent transfers, if there is a limit.
     pub fn max_concurrent(&self) -> Option<u64> {
         self.max_concurrent
     }
 
-    /// The speed of all servers, if they have the same: then all transfers keep to slots of one block.
+    /// The speed of all servers, if they have the same: all transfers then fit in slots of one block.
     pub fn common_speed(&self) -> Option<Speed> {
         let first = self.servers.first().map_or(Speed::ONE, |s| s.speed);
         self.servers.iter().all(|s| s.speed == first).then_some(first)
     }
 
-    /// Whether every server has speed 1: then transfers start at whole slots and take whole slots.
+    /// Whether every server has speed 1: transfers then start at whole slots and take whole slots.
     pub fn is_slotted(&self) -> bool {
         self.is_slotted
     }
 
-    /// When a server is done with so many blocks, working without a break: its backlog, then these; 0 if there are none.
+    /// When a server is done with this many blocks, working without a break: its backlog first, then these. 0 if there
+    /// are no blocks.
     pub fn done(&self, id: ServerId, blocks: u64) -> Ratio {
         let server = self.server(id);
         if self.is_slotted() { server.done_in_slots(blocks) } else { server.done_shared(blocks) }
     }
 
-    /// Whether any server is busy at first.
+    /// Whether any server has a backlog.
     pub fn has_backlogs(&self) -> bool {
         self.servers.iter().any(|s| s.backlog > 0)
     }
 
-    /// Whether servers have one speed and no backlog: then it does not matter to a client which of them serves it, and
-    /// the bound on the length is always reached.
+    /// Whether all servers have the same speed and no backlog. It then does not matter to a client which of them serves
+    /// it, and the bound on the makespan is always reached.
     pub fn is_even(&self) -> bool {
         self.common_speed().is_some() && !self.has_backlogs()
     }
 
-    /// A number that tells this cluster from others, the same on every machine.
+    /// A hash that identifies this cluster, the same on every machine.
     pub fn fingerprint(&self) -> u64 {
         let of_server = |s: &Server| fold([s.speed.0, s.slots.into(), s.backlog]);
         fold([

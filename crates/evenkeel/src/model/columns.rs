@@ -1,22 +1,22 @@
-//! What may be told of requests beside who wants how much from where.
+//! Optional properties of requests, besides client, size and replicas.
 
 use std::sync::Arc;
 
 use super::ModelError;
 use super::names::{NameTable, checked};
 
-/// What may be told of a request beside who wants how much, and who holds it.
+/// Optional properties of a request, besides its client, size and replicas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Details<'a> {
-    /// When it arrives, in nanoseconds; without it, at the start.
+    /// When it arrives, in nanoseconds. If not given, it arrives at the start.
     pub arrival_ns: Option<u64>,
     /// The job that it belongs to.
     pub job: Option<&'a str>,
-    /// What the data is called.
+    /// The name of the data.
     pub chunk: Option<&'a str>,
 }
 
-/// The details of all requests: each column is empty, or has an entry for each request.
+/// The details of all requests. Each column is empty, or has an entry for each request.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Columns {
     pub(super) arrivals_ns: Vec<u64>,
@@ -24,7 +24,7 @@ pub(super) struct Columns {
     pub(super) chunks: Labels,
 }
 
-/// The name that each request has, if it has one.
+/// The name of each request, if it has one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Labels {
     names: Arc<NameTable>,
@@ -34,13 +34,13 @@ pub(super) struct Labels {
 const NONE: u32 = u32::MAX;
 
 impl Columns {
-    /// The same names and no requests.
+    /// The same names without requests.
     pub(super) fn emptied(&self) -> Self {
         let emptied = |labels: &Labels| Labels { names: Arc::clone(&labels.names), ids: Vec::new() };
         Self { arrivals_ns: Vec::new(), jobs: emptied(&self.jobs), chunks: emptied(&self.chunks) }
     }
 
-    /// Adds what is told of the next request, after `n_requests` others. After an error nothing has changed.
+    /// Adds the details of the next request, after `n_requests` others. After an error nothing has changed.
     pub(super) fn push(&mut self, n_requests: usize, details: &Details<'_>) -> Result<(), ModelError> {
         let Details { arrival_ns, job, chunk } = *details;
         job.map_or(Ok(()), |name| checked(name, "job"))?;
@@ -51,14 +51,14 @@ impl Columns {
         Ok(())
     }
 
-    /// Adds what `other`, which has the same names, tells of its request `i`.
+    /// Adds the details of request `i` of `other`, which has the same names.
     pub(super) fn push_from(&mut self, n_requests: usize, other: &Self, i: usize) {
         push(&mut self.arrivals_ns, n_requests, other.arrivals_ns.get(i).copied(), 0);
         push(&mut self.jobs.ids, n_requests, other.jobs.ids.get(i).copied(), NONE);
         push(&mut self.chunks.ids, n_requests, other.chunks.ids.get(i).copied(), NONE);
     }
 
-    /// Gives names their ids in natural order.
+    /// Renumbers names in natural order.
     pub(super) fn sort_names(&mut self) {
         self.jobs.sort_names();
         self.chunks.sort_names();
@@ -88,7 +88,7 @@ impl Labels {
     }
 }
 
-/// Adds an entry to a column that is empty until the first is given.
+/// Adds an entry to a column that stays empty until the first entry is given.
 fn push<T: Clone>(column: &mut Vec<T>, n_requests: usize, entry: Option<T>, absent: T) {
     if entry.is_some() || !column.is_empty() {
         column.resize(n_requests, absent.clone());

@@ -1,9 +1,9 @@
-//! The servers of a cluster, for as long as anybody remembers them.
+//! The servers of a cluster, with ids that outlive a batch.
 
 use super::{ModelError, NameTable};
 
-/// A server of a cluster. Its number is never given to another one, whoever joins or leaves: what outlives a batch knows
-/// servers by it.
+/// A server of a cluster. Its number is never reused, whichever servers join or leave: state that outlives a batch
+/// refers to servers by it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MemberId(pub u32);
 
@@ -22,14 +22,14 @@ pub struct Members {
 }
 
 impl Members {
-    /// The members of these names, from 0 on, as a snapshot of [`names`](Self::names) has them.
+    /// The members with these names, numbered from 0, as a snapshot of [`names`](Self::names) has them.
     pub fn restore<'a>(names: impl IntoIterator<Item = &'a str>) -> Result<Self, ModelError> {
         let mut members = Self::default();
         names.into_iter().try_for_each(|name| members.names.insert(name, "server"))?;
         Ok(members)
     }
 
-    /// The number of a server, which it has from now on if it is new.
+    /// The number of a server. A new server gets the next number.
     pub fn join(&mut self, name: &str) -> MemberId {
         MemberId(self.names.intern(name))
     }
@@ -39,7 +39,7 @@ impl Members {
         self.names.find(name).map(MemberId)
     }
 
-    /// The name of a server, which must be one of them.
+    /// The name of a server, which must be a member.
     pub fn name(&self, member: MemberId) -> &str {
         self.names.name(member.0)
     }

@@ -1,8 +1,8 @@
-//! The plain data that every room speaks about: batches, choices of replicas, schedules.
+//! The plain data that every room uses: batches, choices of replicas, schedules.
 //!
-//! Ids are dense `u32` newtypes, loads and sizes are `u64` blocks, and a batch of a million requests is a
-//! handful of arrays. Names are interned once, when the batch is built; whatever passes
-//! [`BatchBuilder::finish`] is valid, so that no room has to check it again.
+//! Ids are dense `u32` newtypes, loads and sizes are `u64` blocks, and a batch of a million requests is a handful of
+//! arrays. Names are interned once, when the batch is built. Every batch that [`BatchBuilder::finish`] returns is
+//! valid, so no room has to check it again.
 
 mod batch;
 mod cluster;

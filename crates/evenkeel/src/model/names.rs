@@ -1,4 +1,4 @@
-//! Interned names: each distinct name is stored once and known by a dense id.
+//! Interned names: each distinct name is stored once and has a dense id.
 
 use std::cmp::Ordering;
 use std::hash::BuildHasher;
@@ -7,7 +7,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 
 use super::ModelError;
 
-/// Distinct names in order of their ids, in one piece of text.
+/// Distinct names in the order of their ids, stored in one string.
 #[derive(Clone, Default)]
 pub struct NameTable {
     text: String,
@@ -33,7 +33,7 @@ impl NameTable {
         self.ends.len()
     }
 
-    /// Whether no name was interned yet.
+    /// Whether no name has been interned.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
@@ -43,7 +43,7 @@ impl NameTable {
         &self.text[span(&self.ends, id)]
     }
 
-    /// All names in order of their ids.
+    /// All names in the order of their ids.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len() as u32).map(|id| self.name(id))
     }
@@ -51,12 +51,12 @@ impl NameTable {
     /// The id of `name`, if it is known.
     pub fn find(&self, name: &str) -> Option<u32> {
         let hash = self.hasher.hash_one(name);
-        // Compared as bytes: the text need not be cut at characters again.
+        // Compares bytes, so the text need not be split at character boundaries again.
         let text = self.text.as_bytes();
         self.ids.find(hash, |&id| text[span(&self.ends, id)] == *name.as_bytes()).copied()
     }
 
-    /// Adds a name that must be new and fit to be one.
+    /// Adds a name. It must be new and valid.
     pub fn insert(&mut self, name: &str, kind: &'static str) -> Result<(), ModelError> {
         if self.find(name).is_some() {
             return Err(ModelError::NameTwice { kind, name: shown(name) });
@@ -66,17 +66,17 @@ impl NameTable {
         Ok(())
     }
 
-    /// The id of `name`, or the error for one that is not known.
+    /// The id of `name`, or an error if it is not known.
     pub(super) fn require<E>(&self, name: &str, unknown: fn(String) -> E) -> Result<u32, E> {
         self.find(name).ok_or_else(|| unknown(shown(name)))
     }
 
-    /// The id here of each name of another table.
+    /// The id in this table of each name of another table.
     pub(super) fn require_all<E>(&self, names: &Self, unknown: fn(String) -> E) -> Result<Vec<u32>, E> {
         names.iter().map(|name| self.require(name, unknown)).collect()
     }
 
-    /// The id of `name`, which is added if it is new.
+    /// The id of `name`. Adds the name if it is new.
     pub fn intern(&mut self, name: &str) -> u32 {
         if let Some(id) = self.find(name) {
             return id;
@@ -97,7 +97,7 @@ impl NameTable {
         order
     }
 
-    /// The same names in natural order, and for each old id its new one.
+    /// The same names in natural order, and the new id of each old id.
     pub fn sorted_naturally(&self) -> (Self, Vec<u32>) {
         let order = self.natural_order();
         let mut sorted = Self::new();
@@ -116,7 +116,7 @@ fn span(ends: &[usize], id: u32) -> std::ops::Range<usize> {
     start..ends[id]
 }
 
-/// Refuses names that cannot be told apart by eye, or would not stay in their line.
+/// Refuses names that cannot be told apart by eye, or that would not stay on one line.
 pub(super) fn checked(name: &str, kind: &'static str) -> Result<(), ModelError> {
     let fault = if name.is_empty() {
         "is empty"
@@ -130,7 +130,7 @@ pub(super) fn checked(name: &str, kind: &'static str) -> Result<(), ModelError> 
     Err(ModelError::BadName { kind, name: shown(name), fault })
 }
 
-/// A name as it can be shown in a message: escaped, and not too long.
+/// A name prepared for a message: escaped, and not too long.
 pub fn shown(name: &str) -> String {
     const MOST: usize = 60;
     let mut text: String = name.escape_debug().take(MOST).collect();
@@ -140,9 +140,9 @@ pub fn shown(name: &str) -> String {
     text
 }
 
-/// Orders names as people do: runs of digits by their value, so that `s2` comes before `s10`.
+/// Orders names as people do: runs of digits by value, so that `s2` comes before `s10`.
 ///
-/// A total order: names that differ only in leading zeros are told apart by their text.
+/// This is a total order: names that differ only in leading zeros are ordered by their text.
 fn natural_cmp(a: &str, b: &str) -> Ordering {
     let (mut x, mut y) = (a.as_bytes(), b.as_bytes());
     loop {
@@ -163,7 +163,7 @@ fn natural_cmp(a: &str, b: &str) -> Ordering {
     }
 }
 
-/// Takes the leading run of digits off `s` and returns it without leading zeros.
+/// Removes the leading run of digits from `s` and returns it without leading zeros.
 fn split_number<'a>(s: &mut &'a [u8]) -> &'a [u8] {
     let end = s.iter().position(|b| !b.is_ascii_digit()).unwrap_or(s.len());
     let (digits, rest) = s.split_at(end);

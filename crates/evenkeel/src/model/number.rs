@@ -1,13 +1,13 @@
-//! Numbers that are exact where `f64` would not be: fractions, and decimals with nine places.
+//! Exact numbers where `f64` would not be exact: fractions, and decimals with nine places.
 
 use std::cmp::Ordering;
 use std::fmt;
 
 const NANOS: u128 = 1_000_000_000;
 
-/// A number of nine decimals: when a transfer starts, and how many blocks it has.
+/// A number with nine decimals: when a transfer starts, and how many blocks it has.
 ///
-/// Where all servers have speed 1 it is whole.
+/// It is whole where all servers have speed 1.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fixed {
     // Three words of 32 bits, compared in this order, so that a row of a plan is small.
@@ -17,13 +17,13 @@ pub struct Fixed {
 }
 
 impl Fixed {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self { high: 0, low: 0, nanos: 0 };
 
-    /// The number of `nanos / 10⁹`; none if it is 2⁶⁴ or more.
+    /// The number `nanos / 10⁹`; `None` if it is 2⁶⁴ or more.
     #[inline]
     pub fn from_nanos(nanos: u128) -> Option<Self> {
-        // Mostly small, and then much quicker.
+        // Mostly small, and then much faster.
         if let Ok(nanos) = u64::try_from(nanos) {
             let whole = nanos / NANOS as u64;
             return Some(Self { nanos: (nanos % NANOS as u64) as u32, ..whole.into() });
@@ -38,7 +38,7 @@ impl Fixed {
         u128::from(self.floor()) * NANOS + u128::from(self.nanos)
     }
 
-    /// The whole number below or at it.
+    /// The largest whole number that is not above it.
     #[inline]
     pub fn floor(self) -> u64 {
         u64::from(self.high) << 32 | u64::from(self.low)
@@ -50,7 +50,7 @@ impl Fixed {
         (self.nanos == 0).then(|| self.floor())
     }
 
-    /// Whether it is 0.
+    /// Whether it is zero.
     pub fn is_zero(self) -> bool {
         self == Self::ZERO
     }
@@ -63,7 +63,7 @@ impl From<u64> for Fixed {
     }
 }
 
-/// As few decimals as tell it exactly.
+/// Prints as few decimals as represent it exactly.
 impl fmt::Display for Fixed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.nanos == 0 {
@@ -74,7 +74,7 @@ impl fmt::Display for Fixed {
     }
 }
 
-/// An exact fraction: a length, a load or a bound, in the time that a block takes at speed 1.
+/// An exact fraction: a length, a load or a bound, in units of the time that a block takes at speed 1.
 #[derive(Clone, Copy, Debug)]
 pub struct Ratio {
     numerator: u128,
@@ -82,7 +82,7 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Self = Self { numerator: 0, denominator: 1 };
 
     /// `numerator / denominator`, in lowest terms; a denominator of 0 counts as 1.
@@ -92,17 +92,17 @@ impl Ratio {
         Self { numerator: numerator / divisor, denominator: (u128::from(denominator) / divisor) as u64 }
     }
 
-    /// Above the line.
+    /// The numerator in lowest terms.
     pub fn numerator(self) -> u128 {
         self.numerator
     }
 
-    /// Below the line.
+    /// The denominator in lowest terms.
     pub fn denominator(self) -> u64 {
         self.denominator
     }
 
-    /// To the nearest of nine decimals, halves up; what is too large is as large as can be.
+    /// Rounded to nine decimals, halves up. Values that are too large saturate.
     pub fn rounded(self) -> Fixed {
         let denominator = u128::from(self.denominator);
         let (whole, rest) = (self.numerator / denominator, self.numerator % denominator);
@@ -112,12 +112,12 @@ impl Ratio {
         Fixed::from_nanos(nanos).unwrap_or(u64::MAX.into())
     }
 
-    /// As near as a float comes.
+    /// The nearest float.
     pub fn to_f64(self) -> f64 {
         self.numerator as f64 / self.denominator as f64
     }
 
-    /// How many times `other` it is; 1 if both are 0.
+    /// The ratio of this to `other`; 1 if both are 0.
     pub fn over(self, other: Self) -> f64 {
         match (self.numerator, other.numerator) {
             (0, 0) => 1.0,
@@ -146,7 +146,7 @@ impl From<Fixed> for Ratio {
 
 impl Ord for Ratio {
     fn cmp(&self, other: &Self) -> Ordering {
-        // By whole parts, then by the inverses of what is left, as Euclid would: nothing overflows.
+        // Compares whole parts, then the inverses of the rests, as in Euclid's algorithm: nothing overflows.
         let (mut a, mut b) = (*self, *other);
         let mut reversed = false;
         loop {
@@ -184,7 +184,7 @@ impl PartialEq for Ratio {
 
 impl Eq for Ratio {}
 
-/// To nine decimals.
+/// Prints nine decimals.
 impl fmt::Display for Ratio {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.rounded().fmt(f)

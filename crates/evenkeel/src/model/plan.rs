@@ -1,4 +1,4 @@
-//! The answers: which replica serves how much of each request, and when.
+//! The results: which replica serves how much of each request, and when.
 
 use super::batch::fold;
 use super::{Batch, Cluster, Fixed, Ratio, ServerId};
@@ -10,38 +10,38 @@ pub struct Part {
     pub request: u32,
     /// The server that holds one of its replicas.
     pub server: ServerId,
-    /// How many of its blocks.
+    /// The number of its blocks.
     pub blocks: u64,
 }
 
-/// A part and the round in which it is served, as policies say that proceed round by round.
+/// A part and the round in which it is served, for policies that proceed in rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// Counted from 0.
+    /// The round, counted from 0.
     pub round: u32,
-    /// What is served, and by whom.
+    /// The part that is served, and its server.
     pub part: Part,
 }
 
 /// Which replica serves each request.
 ///
-/// Nearly all requests are served whole, so a choice is one server a request, and beside it the parts that
-/// other replicas take from the few that were split.
+/// Nearly all requests are served whole, so a choice is one server per request, plus the parts that other replicas take
+/// from the few requests that were split.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// The server that serves the request, or what `split_off` leaves of it.
+    /// The server of each request, or of the blocks that `split_off` leaves of it.
     pub servers: Vec<ServerId>,
-    /// Parts served elsewhere, by ascending request; less than the whole request in sum.
+    /// Parts served elsewhere, by ascending request. Together they are less than the whole request.
     pub split_off: Vec<Part>,
 }
 
 impl Choice {
-    /// Each request whole from one server.
+    /// A choice that serves each request whole from one server.
     pub fn whole(servers: Vec<ServerId>) -> Self {
         Self { servers, split_off: Vec::new() }
     }
 
-    /// What was granted, each request whole and once.
+    /// The choice made by grants, each request whole and once.
     pub fn granted(n_requests: usize, grants: &[Grant]) -> Self {
         debug_assert_eq!(grants.len(), n_requests);
         let mut servers = vec![ServerId(0); n_requests];
@@ -49,7 +49,7 @@ impl Choice {
         Self::whole(servers)
     }
 
-    /// Whether it says for each request of the batch which of its replicas serve it.
+    /// Whether the choice fits the batch: for each request it names replicas that serve it.
     pub fn is_of(&self, batch: &Batch) -> bool {
         let holds = |request: usize, server: &ServerId| batch.replicas().of(request).contains(server);
         let of_request = |parts: &[Part]| {
@@ -65,12 +65,12 @@ impl Choice {
             && self.split_off.chunk_by(|a, b| a.request == b.request).all(of_request)
     }
 
-    /// Each part of each request, by ascending request.
+    /// All parts of all requests, by ascending request.
     pub fn parts<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = Part> + Clone + 'a {
         Parts { batch, servers: &self.servers, split_off: &self.split_off, next: 0 }
     }
 
-    /// Blocks served by each server.
+    /// The blocks served by each server.
     pub fn loads(&self, batch: &Batch) -> Vec<u64> {
         let mut loads = vec![0; batch.n_servers()];
         for part in self.parts(batch) {
@@ -89,8 +89,8 @@ impl Choice {
         self.done(batch, cluster).into_iter().max().unwrap_or(Ratio::ZERO)
     }
 
-    /// The mean time at which a block is done if every server serves one after the other (paper 001's mean response time); 0
-    /// if there are no blocks.
+    /// The mean completion time of a block if every server serves its blocks one after the other (paper 001's mean
+    /// response time); 0 if there are no blocks.
     pub fn mean_response(&self, batch: &Batch, cluster: &Cluster) -> f64 {
         let loads = self.loads(batch).into_iter().zip(cluster.servers());
         let sum = loads.fold(0.0, |sum, (load, server)| sum + server.sum_of_completions(load));
@@ -98,12 +98,12 @@ impl Choice {
     }
 }
 
-/// Goes through the parts of a choice.
+/// Iterates over the parts of a choice.
 #[derive(Clone)]
 struct Parts<'a> {
     batch: &'a Batch,
     servers: &'a [ServerId],
-    /// Those of the last request and after it.
+    /// The parts of the last request and of those after it.
     split_off: &'a [Part],
     next: usize,
 }
@@ -139,16 +139,17 @@ pub struct Transfer {
     pub request: u32,
     /// The server that sends.
     pub server: ServerId,
-    /// When it begins: a slot, or a time where servers are not all of speed 1.
+    /// When it starts: a slot, or a time if not all servers have speed 1.
     pub start: Fixed,
-    /// Its blocks; not whole if it is interrupted within one, as it may be where speeds differ.
+    /// The number of its blocks. It is not whole if the transfer is interrupted within a block, which may happen where
+    /// speeds differ.
     pub blocks: Fixed,
 }
 
 impl Transfer {
-    /// A number that tells this plan from others, the same on every machine.
+    /// A hash that identifies this plan, the same on every machine.
     pub fn fingerprint(transfers: impl IntoIterator<Item = Transfer>) -> u64 {
-        // Whole numbers stand for themselves.
+        // Whole numbers hash as themselves.
         let hash = |n: Fixed| n.floor() ^ ((n.nanos() % 1_000_000_000) as u64).rotate_right(32);
         let rows = transfers.into_iter().map(|t| {
             fold([u64::from(t.request) << 32 | u64::from(t.server.0), hash(t.start), hash(t.blocks)])
@@ -162,6 +163,6 @@ impl Transfer {
 pub struct Schedule {
     /// The transfers by request, then start.
     pub transfers: Vec<Transfer>,
-    /// When the last one has ended.
+    /// When the last transfer ends.
     pub length: Ratio,
 }

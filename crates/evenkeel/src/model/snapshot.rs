@@ -1,9 +1,9 @@
-//! What machines that outlive a batch are kept as: plain data, with the version of its layout.
+//! How machines that outlive a batch are stored: plain data, with the version of its layout.
 
-/// The version of snapshots that is written and read.
+/// The version of snapshots that this crate writes and reads.
 pub const SNAPSHOT_VERSION: u32 = 1;
 
-/// What was kept cannot be of such a machine.
+/// The stored data cannot be the state of such a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum BadSnapshot {

@@ -1,4 +1,4 @@
-//! A schedule as somebody carries it out: which bytes of which request go from which server, by time.
+//! A schedule in executable form: which bytes of which request each server sends, by time.
 
 use super::{Batch, Cluster, Fixed, ServerId, Transfer};
 
@@ -9,7 +9,7 @@ const NANOS: u128 = 1_000_000_000;
 pub struct Step {
     /// When it starts, as in the schedule.
     pub start: Fixed,
-    /// When it has ended.
+    /// When it ends.
     pub end: Fixed,
     /// The request's row in the batch.
     pub request: u32,
@@ -17,15 +17,15 @@ pub struct Step {
     pub server: ServerId,
     /// The first byte, counted from the start of the request's data.
     pub offset: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u64,
 }
 
-/// The steps of a schedule, whose transfers are by request, in order of start.
+/// The steps of a schedule in order of start. The transfers are given by request.
 ///
-/// The steps of a request have disjoint ranges of bytes that add up to exactly its bytes; what one server sends of it is one
-/// range, whether it is interrupted or not. A transfer of less than a byte, and of nothing but the padding of a last block, is no
-/// step; an empty request has one.
+/// The steps of a request have disjoint byte ranges that add up to exactly its bytes. The bytes that one server sends
+/// of it are one range, whether the transfer is interrupted or not. A transfer of less than a byte, or of nothing but
+/// the padding of a last block, gives no step. An empty request has one step.
 pub fn steps(batch: &Batch, cluster: &Cluster, transfers: &[Transfer]) -> Vec<Step> {
     let mut steps = Vec::with_capacity(transfers.len());
     let mut of_request = Vec::new();
@@ -39,7 +39,7 @@ pub fn steps(batch: &Batch, cluster: &Cluster, transfers: &[Transfer]) -> Vec<St
     steps
 }
 
-/// Adds the steps of one request, whose transfers are given in order of their bytes.
+/// Adds the steps of one request, whose transfers are given in the order of their bytes.
 fn push_steps(batch: &Batch, cluster: &Cluster, transfers: &[Transfer], steps: &mut Vec<Step>) {
     let Some((last, _)) = transfers.split_last() else { return };
     let size = batch.bytes(last.request as usize);
@@ -47,7 +47,7 @@ fn push_steps(batch: &Batch, cluster: &Cluster, transfers: &[Transfer], steps: &
     for (k, transfer) in transfers.iter().enumerate() {
         nanoblocks += transfer.blocks.nanos();
         let is_last = k + 1 == transfers.len();
-        // Boundaries are rounded, not sizes, so that no byte is lost or doubled.
+        // Boundaries are rounded, not sizes, so that no byte is lost or duplicated.
         let until = if is_last { size } else { boundary(nanoblocks, batch.block_bytes()).min(size) };
         if until > offset || (is_last && size == 0) {
             let &Transfer { request, server, start, .. } = transfer;
@@ -58,7 +58,7 @@ fn push_steps(batch: &Batch, cluster: &Cluster, transfers: &[Transfer], steps: &
     }
 }
 
-/// The byte nearest to so many billionths of a block.
+/// The byte nearest to this many billionths of a block.
 fn boundary(nanoblocks: u128, block_bytes: u64) -> u64 {
     let block_bytes = u128::from(block_bytes);
     let whole = (nanoblocks / NANOS).saturating_mul(block_bytes);

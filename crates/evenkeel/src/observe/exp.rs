@@ -1,14 +1,14 @@
-//! e^x with the same bits on every machine, which the platform's own `exp` does not promise.
+//! e^x with the same bits on every machine, which the platform's own `exp` does not guarantee.
 
 /// ln 2 in two parts. The first has so few digits that its multiples below 2^11 are exact.
 const LN_2_HIGH: f64 = 0.693_147_180_369_123_8;
 const LN_2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 
-/// Beyond these e^x is infinite, or so little that it is 0.
+/// Beyond these, e^x is infinite, or so small that it is 0.
 const LARGEST: f64 = 709.782_712_893_384;
 const SMALLEST: f64 = -745.133_219_101_941_2;
 
-/// 1.5 · 2^52: a sum of about that much has no digits behind the point, so whatever is added is rounded.
+/// 1.5 · 2^52: a sum of about this size has no fractional digits, so adding it rounds.
 const NO_DIGITS: f64 = 6_755_399_441_055_744.0;
 
 /// 1/k! for k from 15 down to 2, even and odd ones. The next term of the series is below 2^-60 where |x| ≤ (ln 2)/2.
@@ -23,8 +23,8 @@ const TERMS: [[f64; 2]; 7] = {
     terms
 };
 
-/// e^x to about one unit in the last place: 2^n e^r, and the series for the small rest r. It adds and
-/// multiplies, no more.
+/// e^x to about one unit in the last place: 2^n e^r, and the series for the small rest r. Uses only additions and
+/// multiplications.
 pub(super) fn exp(x: f64) -> f64 {
     match x {
         _ if x > LARGEST => return f64::INFINITY,
@@ -40,12 +40,12 @@ pub(super) fn exp(x: f64) -> f64 {
     let [even, odd] =
         TERMS.iter().fold([0.0; 2], |sum, term| [sum[0] * square + term[0], sum[1] * square + term[1]]);
     let grown = 1.0 + (rest + square * (even + rest * odd));
-    // In two steps, as 2^n alone may be beyond what a float holds.
+    // In two steps, as 2^n alone may be out of a float's range.
     let n = n as i64;
     grown * power_of_2(n / 2) * power_of_2(n - n / 2)
 }
 
-/// 2^n for a whole n from -1022 to 1023: nothing but an exponent.
+/// 2^n for a whole n from -1022 to 1023: just an exponent.
 fn power_of_2(n: i64) -> f64 {
     f64::from_bits(((n + 1023) as u64) << 52)
 }
@@ -54,7 +54,7 @@ fn power_of_2(n: i64) -> f64 {
 mod tests {
     use super::exp;
 
-    /// Whole thousandths over all of the range, with what floats hardly hold.
+    /// Whole thousandths over the whole range, including values that floats can hardly hold.
     fn grid() -> impl Iterator<Item = f64> {
         (-746_000..=709_782).map(|k| f64::from(k) / 1000.0)
     }
@@ -63,7 +63,7 @@ mod tests {
     fn as_exact_as_the_platform() {
         for x in grid().chain((-400..=0).map(|k| f64::from(k).exp2())) {
             let (found, wanted) = (exp(x), x.exp());
-            // Below the least normal number digits are lost, so that only the last one may differ.
+            // Below the smallest normal number digits are lost, so only the last one may differ.
             let tolerance = (wanted * 1e-15).max(f64::from_bits(1));
             assert!((found - wanted).abs() <= tolerance, "{x}: {found:e} {wanted:e}");
         }
@@ -84,7 +84,7 @@ mod tests {
         }
     }
 
-    /// The bits themselves, as every machine has them.
+    /// The bits themselves, as they are on every machine.
     #[test]
     fn the_same_everywhere() {
         let bits = [-700.0, -1.0, -0.1, 0.5, 30.0].map(|x| exp(x).to_bits());

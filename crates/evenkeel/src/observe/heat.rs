@@ -1,24 +1,24 @@
 //! The heat map of paper 003 §4.6: how many clients are connected to each server, and when it was last chosen.
 //!
-//! Connections come with heartbeats and are old news in between. Optionally whoever is chosen counts as connected
-//! until it reports again, so that not everybody runs to the server that was coolest a while ago.
+//! Connection counts come with heartbeats and get stale in between. Optionally each choice of a server counts as a
+//! connection until the server reports again, so that not all clients choose the server that was coolest a while ago.
 
 use super::{Stray, known};
 use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
 
-/// What is known of a server; nothing yet is 0.
+/// What is known about a server; 0 if unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Warmth {
-    /// Clients that it serves.
+    /// Clients that the server is serving.
     pub connections: u64,
     /// When it was last chosen.
     pub last_used_ns: u64,
 }
 
-/// What is known of a server, and since when.
+/// What is known about a server, and since when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Known {
-    /// What that is.
+    /// The server's warmth.
     pub warmth: Warmth,
     /// When it last reported.
     pub heard_ns: Option<u64>,
@@ -27,26 +27,26 @@ pub struct Known {
 /// A heat map as plain data.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HeatSnapshot {
-    /// Of this layout.
+    /// The version of this layout.
     pub version: u32,
-    /// What is known of each server.
+    /// What is known about each server.
     pub servers: Vec<Known>,
-    /// Whether who is chosen counts as connected until it reports.
+    /// Whether a chosen server counts as connected until it reports.
     pub is_optimistic: bool,
 }
 
-/// What is known of all servers.
+/// What is known about all servers.
 #[derive(Clone, Debug)]
 pub struct HeatMap {
     entries: Vec<Known>,
     is_optimistic: bool,
-    /// The latest of all times at which one was chosen.
+    /// The latest time at which any server was chosen.
     newest_ns: u64,
 }
 
 impl HeatMap {
-    /// The servers as they are known at first. If it is optimistic, who is chosen counts as connected until the next
-    /// heartbeat.
+    /// Creates a map with this initial knowledge. If it is optimistic, each choice of a server counts as a connection
+    /// until its next heartbeat.
     pub fn new(servers: impl IntoIterator<Item = Warmth>, is_optimistic: bool) -> Self {
         let entry = |warmth| Known { warmth, heard_ns: None };
         Self::of(servers.into_iter().map(entry).collect(), is_optimistic)
@@ -57,25 +57,25 @@ impl HeatMap {
         Self { entries, is_optimistic, newest_ns }
     }
 
-    /// What is known, to be kept.
+    /// What is known, to be saved.
     pub fn snapshot(&self) -> HeatSnapshot {
         let (servers, is_optimistic) = (self.entries.clone(), self.is_optimistic);
         HeatSnapshot { version: SNAPSHOT_VERSION, servers, is_optimistic }
     }
 
-    /// A heat map as it was kept.
+    /// Restores a saved heat map.
     pub fn restore(snapshot: HeatSnapshot) -> Result<Self, BadSnapshot> {
         BadSnapshot::unless_version(snapshot.version)?;
         Ok(Self::of(snapshot.servers, snapshot.is_optimistic))
     }
 
-    /// One more server, of which this is known.
+    /// Adds a server with this initial knowledge.
     pub fn add(&mut self, warmth: Warmth) {
         self.newest_ns = self.newest_ns.max(warmth.last_used_ns);
         self.entries.push(Known { warmth, heard_ns: None });
     }
 
-    /// Servers of which nothing is known.
+    /// A map of servers about which nothing is known.
     pub fn unknown(n_servers: u32, is_optimistic: bool) -> Self {
         Self::new((0..n_servers).map(|_| Warmth::default()), is_optimistic)
     }
@@ -85,7 +85,7 @@ impl HeatMap {
         self.entries.len()
     }
 
-    /// A server reports its connections. A report that was overtaken by a later one is refused.
+    /// Records a server's report of its connections. A report older than the latest one is refused.
     pub fn heartbeat(&mut self, now_ns: u64, server: MemberId, connections: u64) -> Result<(), Stray> {
         let server_index = known(server, self.entries.len())?;
         let entry = &mut self.entries[server_index];
@@ -97,7 +97,8 @@ impl HeatMap {
         Ok(())
     }
 
-    /// A server is chosen. It is then the one used last, also by a clock that is coarse or runs backwards.
+    /// Records that a server is chosen. It is then the most recently used one, even if the clock is coarse or runs
+    /// backwards.
     pub fn choose(&mut self, now_ns: u64, server: MemberId) -> Result<(), Stray> {
         let server = known(server, self.entries.len())?;
         self.newest_ns = now_ns.max(self.newest_ns.saturating_add(1));
@@ -109,7 +110,7 @@ impl HeatMap {
         Ok(())
     }
 
-    /// What is known of a server, which must be one of them.
+    /// What is known about a server, which must be in the map.
     #[inline]
     pub fn warmth(&self, server: MemberId) -> Warmth {
         self.entries[server.index()].warmth

@@ -1,18 +1,18 @@
-//! How many times longer than expected servers take: for a planner that chooses again and again.
+//! How many times longer than expected servers take: for a planner that replans repeatedly.
 //!
-//! A transfer shows it when it is done, and one that should be done by now shows it before. Less than half as long again
-//! counts as nothing: servers vary that much. What was seen fades, since a server that is avoided shows no more: after a few
-//! times what the slow transfer took, it gets another chance.
+//! A transfer shows it when it is done, and an overdue transfer shows it before. Less than half as long again counts as
+//! normal: servers vary that much. Observations fade, since a server that is avoided shows nothing new: after a few
+//! times the duration of the slow transfer, it gets another chance.
 
 use crate::model::ServerId;
 
-/// Up to this factor nothing is wrong.
+/// Up to this factor a server counts as normal.
 const USUAL: f64 = 1.5;
-/// After so many times what a slow transfer took, half of it is forgotten. A server that stays slow is then tried with a
-/// small part of its share; one that has recovered is back before long.
+/// After this many times the duration of a slow transfer, half of it is forgotten. A server that stays slow is then
+/// tried with a small part of its share; one that has recovered is back before long.
 const MEMORY: f64 = 4.0;
 
-/// What was seen of each server.
+/// What was observed of each server.
 #[derive(Clone, Debug)]
 pub struct Lateness {
     servers: Vec<Seen>,
@@ -21,7 +21,7 @@ pub struct Lateness {
 #[derive(Clone, Debug, Default)]
 struct Seen {
     running: Vec<Running>,
-    /// By the last transfer that was done: the factor, when, and how long it took.
+    /// From the last completed transfer: the factor, when it ended, and how long it took.
     factor: f64,
     at_ns: u64,
     took_ns: u64,
@@ -41,19 +41,20 @@ impl Running {
 }
 
 impl Lateness {
-    /// Nothing was seen of so many servers.
+    /// No observations yet, for `n_servers` servers.
     pub fn new(n_servers: usize) -> Self {
         Self { servers: vec![Seen::default(); n_servers] }
     }
 
-    /// A transfer starts that should take so long. The tag tells it from others under way at its server.
+    /// Records the start of a transfer that should take `expected_ns`. The tag distinguishes it from others in flight
+    /// at its server.
     pub fn started(&mut self, now_ns: u64, server: ServerId, tag: u64, expected_ns: u64) {
         if let Some(seen) = self.servers.get_mut(server.index()) {
             seen.running.push(Running { tag, from_ns: now_ns, expected_ns });
         }
     }
 
-    /// A transfer is done.
+    /// Records that a transfer is done.
     pub fn done(&mut self, now_ns: u64, server: ServerId, tag: u64) {
         if let Some(run) = self.lost(server, tag) {
             let seen = &mut self.servers[server.index()];
@@ -62,7 +63,7 @@ impl Lateness {
         }
     }
 
-    /// A transfer is over and tells nothing.
+    /// Records that a transfer failed. Nothing is learnt from it.
     pub fn failed(&mut self, server: ServerId, tag: u64) {
         self.lost(server, tag);
     }
@@ -96,7 +97,7 @@ mod tests {
         (lateness.factor(now_ns, server) * 10.0) as u64
     }
 
-    /// What is late shows it before it is done, and what was slow is forgotten after a while.
+    /// A late transfer shows before it is done, and slowness is forgotten after a while.
     #[test]
     fn slow_servers_are_seen_and_get_another_chance() {
         let mut lateness = Lateness::new(1);
@@ -110,7 +111,7 @@ mod tests {
         assert_eq!(tenths(&lateness, 700, S), 10);
     }
 
-    /// What fails tells nothing, and what there is not does no harm.
+    /// Nothing is learnt from failures, and unknown transfers do no harm.
     #[test]
     fn nothing_is_learnt_of_what_fails() {
         let mut lateness = Lateness::new(1);

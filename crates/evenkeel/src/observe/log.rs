@@ -1,28 +1,28 @@
-//! The client-side server statistic log of paper 004 §3.3: what each server is expected to have to do, and how likely
-//! it should be chosen next.
+//! The client-side server statistic log of paper 004 §3.3: the expected load of each server, and the probability with
+//! which it should be chosen next.
 //!
-//! Formula (1) adds what is scheduled to a server's load. Formulas (2) and (3) take from the probability of the server that
-//! was chosen, p, the part p(1 − e^−l) and give it to all others in equal shares. Where we deviate:
+//! Formula (1) adds what is scheduled to a server's load. Formulas (2) and (3) take from the probability p of the
+//! chosen server the part p(1 − e^−l) and give it to all others in equal shares. Deviations:
 //!
 //! * Nothing ever lowers a load in the paper. Here [`ServerLog::complete`] does, and a window may forget a part.
-//! * (2) is applied to the chosen server alone: applied to all, as the text has it, probabilities would not add up
-//!   to 1.
-//! * Loads in (2) are divided by a [`Unit`]: in bytes, e^−l is 0 for whatever is longer than 745 bytes.
-//! * Probabilities do not fall with loads, as the paper assumes: a server that was chosen often and lightly can rank behind
-//!   one that has more to do. So servers are sorted by load ([`SortKey`]) and lots drawn by [`ServerLog::softmax`].
+//! * (2) is applied to the chosen server alone: applied to all, as the text says, probabilities would not add up to 1.
+//! * Loads in (2) are divided by a [`Unit`]: in bytes, e^−l is 0 for anything longer than 745 bytes.
+//! * Contrary to the paper's assumption, probabilities do not fall with loads: a server that was chosen often and
+//!   lightly can rank behind one that has more to do. So servers are sorted by load ([`SortKey`]) and drawn at
+//!   random by [`ServerLog::softmax`].
 
 use super::exp::exp;
 use super::{Stray, known};
 use crate::draw::Draw;
 use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
 
-/// What loads are measured in before they become exponents.
+/// The unit in which loads are measured before they become exponents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Unit {
-    /// The mean load of all servers, at least a byte.
+    /// The mean load of all servers, at least one byte.
     #[default]
     Mean,
-    /// So many bytes, at least one.
+    /// This many bytes, at least one.
     Bytes(u64),
 }
 
@@ -32,14 +32,14 @@ pub enum SortKey {
     /// Those with the least load, then the lowest id.
     #[default]
     Load,
-    /// Those with the highest probability, as paper 004 has it, then the lowest id.
+    /// Those with the highest probability, as in paper 004, then the lowest id.
     Probability,
 }
 
-/// How many percent of every load are forgotten at the end of a window; more than 100 are all of it.
+/// The percentage of every load that is forgotten at the end of a window; more than 100 counts as 100.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forget {
-    /// The part that goes.
+    /// The percentage to forget.
     pub percent: u8,
 }
 
@@ -51,11 +51,11 @@ pub fn lowered(probability: f64, load: f64) -> f64 {
 /// A log as plain data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LogSnapshot {
-    /// Of this layout.
+    /// The version of this layout.
     pub version: u32,
     /// The load of each server in bytes.
     pub loads: Vec<u128>,
-    /// How likely each should be chosen.
+    /// The probability with which each server should be chosen.
     pub probabilities: Vec<f64>,
 }
 
@@ -64,7 +64,7 @@ pub struct LogSnapshot {
 pub struct ServerLog {
     loads: Vec<u128>,
     total: u128,
-    /// Probabilities less `shared`, so that (3) changes two numbers and not all.
+    /// Probabilities minus `shared`, so that (3) changes two numbers instead of all.
     own: Vec<f64>,
     shared: f64,
     unit: Unit,
@@ -72,20 +72,20 @@ pub struct ServerLog {
 }
 
 impl ServerLog {
-    /// Servers that have so many bytes to write already, all of the same probability.
+    /// Creates a log for servers with these backlogs in bytes to write, all with the same probability.
     pub fn new(loads: impl IntoIterator<Item = u64>, unit: Unit, forget: Forget) -> Self {
         let loads: Vec<u128> = loads.into_iter().map(u128::from).collect();
         let own = vec![1.0 / loads.len().max(1) as f64; loads.len()];
         Self { total: loads.iter().sum(), loads, own, shared: 0.0, unit, forget }
     }
 
-    /// What is known, to be kept.
+    /// What is known, to be saved.
     pub fn snapshot(&self) -> LogSnapshot {
         let (loads, probabilities) = (self.loads.clone(), self.probabilities());
         LogSnapshot { version: SNAPSHOT_VERSION, loads, probabilities }
     }
 
-    /// A log as it was kept.
+    /// Restores a saved log.
     pub fn restore(snapshot: LogSnapshot, unit: Unit, forget: Forget) -> Result<Self, BadSnapshot> {
         let LogSnapshot { version, loads, probabilities } = snapshot;
         BadSnapshot::unless_version(version)?;
@@ -98,12 +98,12 @@ impl ServerLog {
         Ok(Self { loads, total, own: normalised(probabilities), shared: 0.0, unit, forget })
     }
 
-    /// The same with the unit and the forgetting of this one.
+    /// Restores a saved log with the unit and the forgetting of this one.
     pub(crate) fn restored(&self, snapshot: LogSnapshot) -> Result<Self, BadSnapshot> {
         Self::restore(snapshot, self.unit, self.forget)
     }
 
-    /// One more server, with so many bytes to write already. It is as likely as all others are on average.
+    /// Adds a server with a backlog of `load` bytes to write. Its probability is the average of the others.
     pub fn add(&mut self, load: u64) {
         let n = self.loads.len() as f64;
         self.loads.push(load.into());
@@ -119,13 +119,13 @@ impl ServerLog {
         &self.loads
     }
 
-    /// The load of a server, which must be one of them.
+    /// The load of a server, which must be in the log.
     #[inline]
     pub fn load(&self, server: MemberId) -> u128 {
         self.loads[server.index()]
     }
 
-    /// So many bytes go to a server: formulas (1) to (3).
+    /// Records that `bytes` go to a server: formulas (1) to (3).
     pub fn schedule(&mut self, server: MemberId, bytes: u128) -> Result<(), Stray> {
         let chosen = known(server, self.loads.len())?;
         self.loads[chosen] = self.loads[chosen].saturating_add(bytes);
@@ -141,7 +141,7 @@ impl ServerLog {
         Ok(())
     }
 
-    /// So many bytes at a server are done; if there were fewer, none are left.
+    /// Records that `bytes` at a server are done; if there were fewer, none are left.
     pub fn complete(&mut self, server: MemberId, bytes: u128) -> Result<(), Stray> {
         let load = &mut self.loads[known(server, self.own.len())?];
         let done = bytes.min(*load);
@@ -150,7 +150,7 @@ impl ServerLog {
         Ok(())
     }
 
-    /// A window ends: a part of the loads is forgotten, and what rounding did to the probabilities undone.
+    /// Ends a window: forgets a part of the loads, and corrects rounding errors in the probabilities.
     pub fn end_window(&mut self) {
         let percent = u128::from(self.forget.percent.min(100));
         if percent > 0 {
@@ -163,25 +163,25 @@ impl ServerLog {
         self.shared = 0.0;
     }
 
-    /// How likely a server should be chosen, by the paper's formulas; it must be one of them.
+    /// The probability with which a server should be chosen, by the paper's formulas. The server must be in the log.
     #[inline]
     pub fn probability(&self, server: MemberId) -> f64 {
         (self.own[server.index()] + self.shared).max(0.0)
     }
 
-    /// The same of all servers.
+    /// The probabilities of all servers.
     pub fn probabilities(&self) -> Vec<f64> {
         self.own.iter().map(|own| (own + self.shared).max(0.0)).collect()
     }
 
-    /// Probabilities that fall with loads: that of each server ∝ e^−(load − least load).
+    /// Probabilities that fall with loads: each is ∝ e^−(load − least load).
     pub fn softmax(&self) -> Vec<f64> {
         let least = self.loads.iter().copied().min().unwrap_or(0);
         let unit = self.unit_bytes();
         normalised(self.loads.iter().map(|load| lowered(1.0, (load - least) as f64 / unit)).collect())
     }
 
-    /// A server drawn by [`Self::softmax`]; none if there is none.
+    /// Draws a server by [`Self::softmax`]; `None` if there is none.
     pub fn draw(&self, draw: &mut dyn Draw) -> Option<MemberId> {
         let mut left = draw.unit();
         let weights = self.softmax();
@@ -193,9 +193,9 @@ impl ServerLog {
         found.or(weights.len().checked_sub(1)).map(|server| MemberId(server as u32))
     }
 
-    /// Sorts servers, which must be of these.
+    /// Sorts servers, all of which must be in the log.
     pub fn sort(&self, servers: &mut [MemberId], by: SortKey) {
-        // Stable, which is quick where little has changed.
+        // A stable sort, which is quick where little has changed.
         match by {
             SortKey::Load => servers.sort_by_key(|&server| (self.load(server), server)),
             SortKey::Probability => servers.sort_by(|&a, &b| {

@@ -1,13 +1,13 @@
-//! What clients know of servers from what they sent there and what servers report. Papers 003 and 004.
+//! What clients know about servers, from what they sent there and what servers report. Papers 003 and 004.
 //!
 //! * [`ServerLog`] – how much was sent to each server and is not known to be done (paper 004 §3.3).
 //! * [`HeatMap`] – how many clients each server has, and when it was last chosen (paper 003 §4.6).
-//! * [`speed`] – how fast each server is, and who is a straggler.
+//! * [`speed`] – how fast each server is, and which are stragglers.
 //! * [`Lateness`] – how many times longer than expected each server takes at the moment.
 //!
-//! All are state machines: they are told what happens and asked what follows, and have no clock. What fits
-//! nothing is refused as [`Stray`] and changes nothing. Servers may join; who has joined keeps its number
-//! ([`MemberId`]). What is known can be kept as plain data and restored.
+//! All are state machines without a clock: callers report events and query the results. A report that does not fit is
+//! refused as [`Stray`] and changes nothing. Servers may join; a server that has joined keeps its number
+//! ([`MemberId`]). What is known can be saved as plain data and restored.
 
 mod exp;
 mod heat;
@@ -21,7 +21,7 @@ pub use log::{Forget, LogSnapshot, ServerLog, SortKey, Unit, lowered};
 
 use crate::model::MemberId;
 
-/// A report that fits nothing.
+/// A report that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Stray {
@@ -31,7 +31,7 @@ pub enum Stray {
     Late { server: u32, at_ns: u64, last_ns: u64 },
 }
 
-/// Refuses a server that is not there.
+/// Refuses a server that does not exist.
 fn known(server: MemberId, n_servers: usize) -> Result<usize, Stray> {
     let is_known = server.index() < n_servers;
     is_known

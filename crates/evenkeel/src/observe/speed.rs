@@ -1,42 +1,40 @@
-//! How fast each server is now and has been for long, and which ones are stragglers: paper 004 §1 tells
-//! short-term from long-term ones, but not how they are found, so that is ours.
+//! How fast each server is now and has been in the long run, and which ones are stragglers. Paper 004 §1 distinguishes
+//! short-term from long-term stragglers, but does not say how to find them, so the method is ours.
 //!
-//! A speed is bytes over time of the transfers reported, both fading exponentially, so that a transfer counts
-//! by how long it took and a tiny one cannot pretend much. It is the speed of one transfer, not of all at
-//! once. A server is slow if it is far below the median of all servers; what slows all of them down makes
-//! none a straggler. Whoever is avoided is no longer reported, so what is known of it fades, and it is given
-//! another chance.
+//! A speed is the bytes over the time of the reported transfers, both fading exponentially, so that a transfer counts
+//! by how long it took and a tiny one has little weight. It is the speed of one transfer, not of all concurrent ones. A
+//! server is slow if it is far below the median of all servers; what slows all of them down makes none a straggler. A
+//! server that is avoided is no longer reported, so what is known about it fades, and it gets another chance.
 
 use super::exp::exp;
 use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
 
-/// What makes a straggler.
+/// Parameters that define a straggler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuning {
-    /// The time in which the short-term memory fades to 1/e; not less than 1.
+    /// The time in which the short-term memory fades to 1/e; at least 1.
     pub short_ns: u64,
-    /// The same of the long-term memory; not less than `short_ns`.
+    /// The time in which the long-term memory fades to 1/e; at least `short_ns`.
     pub long_ns: u64,
-    /// Slower than this share of the median, in thousandths, a server becomes slow; not more than 1000.
+    /// Below this share of the median, in thousandths, a server becomes slow; at most 1000.
     pub enter_permille: u32,
-    /// From this share on it is slow no longer; not less than `enter_permille`.
+    /// From this share on it is no longer slow; at least `enter_permille`.
     pub leave_permille: u32,
-    /// With fewer samples, faded as the memory is, nothing is said; not less than 1.
+    /// With fewer samples, which fade like the memory, there is no verdict; at least 1.
     pub min_samples: u32,
 }
 
 impl Default for Tuning {
     fn default() -> Self {
         Self {
-            // About ten chunks of 64 MiB from one disk: less would follow single transfers.
+            // About ten chunks of 64 MiB from one disk: a shorter time would follow single transfers.
             short_ns: 5_000_000_000,
-            // Paper 004 §1: interference lasts for minutes or less, bad hardware for hours. A server that is
-            // five times slower than before is a long-term straggler after about this time.
+            // Paper 004 §1: interference lasts for minutes or less, bad hardware for hours. A server that becomes five
+            // times slower is a long-term straggler after about this time.
             long_ns: 600_000_000_000,
-            // At less than half of the speed, whatever was just begun is done earlier if it begins anew
-            // elsewhere.
+            // At less than half the speed, a transfer that was just started ends earlier if it is restarted elsewhere.
             enter_permille: 500,
-            // Half as much again, so that noise of a fifth in either direction cannot cross both borders.
+            // Half as much again, so that noise of a fifth in either direction cannot cross both thresholds.
             leave_permille: 750,
             // One slow transfer is an accident, two a coincidence.
             min_samples: 3,
@@ -44,34 +42,34 @@ impl Default for Tuning {
     }
 }
 
-/// Longer than any transfer or pause between two reports of one: a clock was set, or a machine slept.
+/// Longer than any transfer or pause between two reports of one: the clock was set, or the machine slept.
 const MOST_NS: u64 = 3_600_000_000_000;
 
-/// A terabyte a second, more than any server has: the clock is too coarse for what it measured.
+/// A terabyte per second, more than any server reaches: the clock is too coarse for what it measured.
 const MOST_BYTES_PER_NS: u64 = 1000;
 
-/// So little left of a sum of bytes is nothing. If all servers stand still, none must be slower than others
-/// by what is left of better times.
+/// A smaller rest of a sum of bytes counts as nothing. If all servers stand still, none must be slower than others
+/// because of what is left of better times.
 const LEAST_BYTES: f64 = 1e-6;
 
-/// What is thought of a server.
+/// The verdict on a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Verdict {
-    /// Too little was seen of it lately.
+    /// There were too few recent reports.
     #[default]
     Unknown,
-    /// As fast as others.
+    /// As fast as the others.
     Steady,
-    /// Slow now, but not for long: a straggler that may recover by itself.
+    /// Slow now, but not in the long run: a straggler that may recover by itself.
     ShortTerm,
-    /// Slow for long, and not known to be any better now.
+    /// Slow in the long run, and not known to be any better now.
     LongTerm,
-    /// Slow for long, but no longer.
+    /// Slow in the long run, but no longer now.
     Recovering,
 }
 
 impl Verdict {
-    /// Whether it is slow now, as far as is known.
+    /// Whether the server is slow now, as far as is known.
     pub fn is_straggler(self) -> bool {
         matches!(self, Self::ShortTerm | Self::LongTerm)
     }
@@ -80,13 +78,13 @@ impl Verdict {
 /// The speeds of a server, as of its last report.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Estimate {
-    /// By the short-term memory; finite.
+    /// From the short-term memory; finite.
     pub short_bytes_per_s: f64,
-    /// By the long-term memory; finite.
+    /// From the long-term memory; finite.
     pub long_bytes_per_s: f64,
 }
 
-/// An event of a server, or a question about one, that there is not.
+/// An event or a query names a server that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no server number {0}")]
 pub struct NoSuchServer(pub u32);
@@ -98,9 +96,9 @@ pub struct Memory {
     pub bytes: f64,
     /// How long that took.
     pub busy_ns: f64,
-    /// In how many reports.
+    /// The number of reports.
     pub n_samples: f64,
-    /// Whether the server was found to be slow by it.
+    /// Whether the server was found to be slow by this memory.
     pub is_slow: bool,
 }
 
@@ -118,36 +116,36 @@ impl Memory {
         [bytes, busy_ns, n_samples].into_iter().all(is_sum) && (n_samples == 0.0 || busy_ns > 0.0)
     }
 
-    /// Both sums fade alike, so it is the same however long ago the last sample was; then they were at least
-    /// 1 ns.
+    /// Both sums fade alike, so the result is independent of the age of the last sample. At that time `busy_ns` was at
+    /// least 1 ns.
     fn bytes_per_ns(&self) -> Option<f64> {
         (self.n_samples > 0.0).then(|| self.bytes / self.busy_ns)
     }
 }
 
-/// What was seen of a server.
+/// The observations of a server.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Track {
-    /// The latest report; one that seems to be earlier counts as if it were not.
+    /// The time of the latest report; an earlier time counts as this one.
     pub last_ns: u64,
     /// The short-term memory.
     pub short: Memory,
     /// The long-term memory.
     pub long: Memory,
-    /// What was thought of it when all were judged last.
+    /// The verdict when all servers were last judged.
     pub verdict: Verdict,
 }
 
 /// All speeds as plain data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SpeedsSnapshot {
-    /// Of this layout.
+    /// The version of this layout.
     pub version: u32,
-    /// What was seen of each server.
+    /// The observations of each server.
     pub servers: Vec<Track>,
 }
 
-/// What was seen of each server, and the verdicts.
+/// The observations of all servers, and the verdicts.
 #[derive(Clone, Debug)]
 pub struct Speeds {
     tuning: Tuning,
@@ -155,7 +153,7 @@ pub struct Speeds {
 }
 
 impl Speeds {
-    /// Of so many servers nothing is known yet.
+    /// Creates a state in which nothing is known about `n_servers` servers.
     pub fn new(n_servers: usize, tuning: Tuning) -> Self {
         let short_ns = tuning.short_ns.max(1);
         let enter_permille = tuning.enter_permille.min(1000);
@@ -169,12 +167,12 @@ impl Speeds {
         Self { tuning, tracks: vec![Track::default(); n_servers] }
     }
 
-    /// What was seen, to be kept.
+    /// The observations, to be saved.
     pub fn snapshot(&self) -> SpeedsSnapshot {
         SpeedsSnapshot { version: SNAPSHOT_VERSION, servers: self.tracks.clone() }
     }
 
-    /// Speeds as they were kept.
+    /// Restores saved speeds.
     pub fn restore(snapshot: SpeedsSnapshot, tuning: Tuning) -> Result<Self, BadSnapshot> {
         BadSnapshot::unless_version(snapshot.version)?;
         let can_be = |track: &Track| track.short.can_be() && track.long.can_be();
@@ -182,14 +180,14 @@ impl Speeds {
         Ok(Self { tracks: snapshot.servers, ..Self::new(0, tuning) })
     }
 
-    /// One more server, of which nothing is known.
+    /// Adds a server about which nothing is known.
     pub fn add(&mut self) {
         self.tracks.push(Track::default());
     }
 
-    /// A transfer from or to a server is done, or has got on: so many bytes in the time since it began or was
-    /// last reported. One that stands still should be reported as well, with no bytes: else nobody knows.
-    /// Tells whether the report counts: one that took no time, or cannot be true, is ignored.
+    /// Reports that a transfer from or to a server is done, or has made progress: `bytes` in the time since it started
+    /// or was last reported. A stalled transfer should be reported as well, with no bytes; otherwise its slowness stays
+    /// unknown. Returns whether the report counts: one that took no time, or cannot be true, is ignored.
     pub fn moved(
         &mut self,
         now_ns: u64,
@@ -208,7 +206,7 @@ impl Speeds {
         Ok(is_true)
     }
 
-    /// Judges all servers by what is known of them now; the verdicts in order of their ids.
+    /// Judges all servers by what is known about them now. Returns the verdicts in order of their ids.
     pub fn judge(&mut self, now_ns: u64) -> impl ExactSizeIterator<Item = Verdict> {
         let Tuning { short_ns, long_ns, .. } = self.tuning;
         let is_slow_now = self.compare(now_ns, short_ns, |track| &mut track.short);
@@ -227,7 +225,7 @@ impl Speeds {
         self.tracks.iter().map(|track| track.verdict)
     }
 
-    /// What was thought of a server when all were judged last.
+    /// The verdict on a server when all were last judged.
     pub fn verdict(&self, server: MemberId) -> Result<Verdict, NoSuchServer> {
         self.tracks.get(server.index()).map(|track| track.verdict).ok_or(NoSuchServer(server.0))
     }
@@ -258,7 +256,7 @@ impl Speeds {
         let judged = self.tracks.iter_mut().zip(speeds).map(|(track, speed)| {
             let memory = memory(track);
             let border = if memory.is_slow { leave_permille } else { enter_permille };
-            // What is not known must first be slow again. If all stand still, nobody is slower than others.
+            // A server that is unknown must be found slow again first. If all stand still, none is slower than others.
             memory.is_slow = speed.is_some_and(|speed| speed * 1000.0 < median * f64::from(border));
             speed.map(|_| memory.is_slow)
         });
@@ -266,14 +264,14 @@ impl Speeds {
     }
 }
 
-/// The middle one, or the mean of both; of none 0.
+/// The median: the middle value, or the mean of the two middle ones; 0 if there are none.
 fn median(mut speeds: Vec<f64>) -> f64 {
     speeds.sort_unstable_by(f64::total_cmp);
     let n = speeds.len();
     if n == 0 { 0.0 } else { f64::midpoint(speeds[(n - 1) / 2], speeds[n / 2]) }
 }
 
-/// What is left after so long.
+/// The fraction that is left after `passed_ns`.
 fn kept(passed_ns: u64, constant_ns: u64) -> f64 {
     exp(-(passed_ns as f64 / constant_ns as f64))
 }

@@ -1,10 +1,10 @@
-//! From classes of edges to rounds: what the simpler colourings have in common.
+//! From classes of edges to rounds, shared by the simpler colourings.
 
 use super::copies;
 use crate::graph::classes::Edge;
 use crate::model::{Batch, Choice, Cluster, Grant, Part};
 
-/// The parts of a choice by the class that each is put in, given edges and the number of clients and of servers.
+/// The parts of a choice by class. The classes are computed from the edges and the numbers of clients and servers.
 pub(super) fn of_classes(
     batch: &Batch,
     cluster: &Cluster,

@@ -1,18 +1,18 @@
 //! `colour`: the shortest order of a choice, by edge colouring.
 //!
-//! Paper 000 §2.1: one edge a block between its client and its server; a proper colouring with as many colours as
-//! the largest degree gives each block its slot, and no order is shorter. Deviations: blocks are never expanded.
-//! Parts of one common size are coloured as one edge each. All else is ordered by preemptive open shop (`lanes`), whose
-//! cost does not grow with bytes, and which may interrupt a transfer and resume it later: parts of many sizes, servers
-//! that differ in speed or are busy at first, and slots that have to share blocks. A node with several slots is several
-//! nodes.
+//! Paper 000 §2.1: one edge per block, between its client and its server. A proper colouring with as many colours as
+//! the largest degree gives each block its slot, and no order is shorter. Deviations: blocks are never expanded. Parts
+//! of one common size are coloured as one edge each. Everything else is ordered by preemptive open shop (`lanes`),
+//! whose cost does not grow with bytes, and which may interrupt a transfer and resume it later: parts of many sizes,
+//! servers that differ in speed or have a backlog, and slots that must share blocks. A node with several slots is
+//! treated as several nodes.
 
 use super::{copies, lanes};
 use crate::graph::colouring;
 use crate::graph::flow::pace::{Level, time};
 use crate::model::{Batch, Choice, Cluster, Fixed, Part, Schedule, Transfer};
 
-/// A short schedule for `choice`; where servers have one speed and no backlog the shortest.
+/// A short schedule for `choice`. It is the shortest where all servers have the same speed and no backlog.
 pub fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedule {
     let mut parts = choice.parts(batch).map(|p| p.blocks).filter(|&blocks| blocks > 0);
     let first = parts.next();
@@ -29,7 +29,7 @@ pub fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedule {
     }
 }
 
-/// Whether no schedule of single blocks is shorter than one in which each takes a whole slot.
+/// Whether no schedule of single blocks is shorter than one in which each block takes a whole slot.
 fn fills_slots(batch: &Batch, cluster: &Cluster, choice: &Choice) -> bool {
     if cluster.is_slotted() || !copies::has_slots(cluster) {
         return true;
@@ -44,7 +44,7 @@ fn fills_slots(batch: &Batch, cluster: &Cluster, choice: &Choice) -> bool {
     n_slots <= 1 || nodes.iter().any(|&(blocks, slots)| blocks == n_slots * slots)
 }
 
-/// All parts have `size` blocks, or none at all.
+/// Orders parts that all have `size` blocks, or none at all.
 fn order_equal(batch: &Batch, cluster: &Cluster, choice: &Choice, size: u64, speed: u64) -> Schedule {
     let edges = choice
         .parts(batch)

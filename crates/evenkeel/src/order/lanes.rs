@@ -1,9 +1,9 @@
-//! Orders parts of any sizes on servers of any speeds: preemptive open shop on lanes.
+//! Orders parts of any size on servers of any speed: preemptive open shop on lanes.
 //!
-//! A server with several slots is several lanes, which share its time evenly, and so do the rows of a client with several
-//! slots. Time is counted in whole ticks ([`Clock`]), which are blocks where all speeds are 1. Else a lane may end within a
-//! block, which goes on in the next lane. It must never be in both at once: where the client could do that, a bridge leads
-//! to the two lanes.
+//! A server with several slots has several lanes, which share its time evenly; the rows of a client with several slots
+//! do the same. Time is counted in whole ticks ([`Clock`]), which are blocks where all speeds are 1. Otherwise a lane
+//! may end within a block, which continues in the next lane. The block must never be in both lanes at once: where the
+//! client could do that, a bridge leads to the two lanes.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,9 +12,9 @@ use crate::graph::clock::Clock;
 use crate::graph::open_shop::{self, Bridge, Cell, Matrix};
 use crate::model::{Batch, Choice, Cluster, Fixed, Part, Ratio, Schedule, Server, ServerId, Transfer};
 
-/// How often a length between what is needed and what is guaranteed is tried.
+/// How many lengths between the lower bound and the guaranteed length are tried.
 const ATTEMPTS: u32 = 12;
-/// Ticks are so fine that no time has more of them.
+/// Ticks are only so fine that no time exceeds this many of them.
 const MOST_TICKS: f64 = (1_u64 << 62) as f64;
 
 pub(super) fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedule {
@@ -24,13 +24,13 @@ pub(super) fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedu
     let mut length = clock.time(runs.end);
     let transfers = lanes.transfers(batch, choice, &runs);
     if !clock.is_exact() {
-        // Long ticks are rounded up, and what is written down ends earlier.
+        // Long ticks are rounded up, and the resulting transfers end earlier.
         length = length.min(last_end(cluster, &transfers));
     }
     Schedule { transfers, length }
 }
 
-/// When the last transfer ends as written down, with a billionth more for each number that is rounded.
+/// When the last transfer ends, as recorded, plus a billionth for each number that is rounded.
 fn last_end(cluster: &Cluster, transfers: &[Transfer]) -> Ratio {
     let end = |t: &Transfer| {
         let speed = u128::from(cluster.server(t.server).speed.millionths());
@@ -40,7 +40,7 @@ fn last_end(cluster: &Cluster, transfers: &[Transfer]) -> Ratio {
     Ratio::new(transfers.iter().map(end).max().unwrap_or(0), 1_000_000_000)
 }
 
-/// Ticks in which the longest schedule that may be needed still has a number.
+/// A clock whose ticks can count the longest schedule that may be needed.
 fn clock(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Clock {
     let units = |blocks: u64, server: &Server| blocks as f64 / server.speed.millionths() as f64;
     let latest = |servers: &mut dyn Iterator<Item = &Server>| {
@@ -50,7 +50,7 @@ fn clock(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Clock {
         let most = MOST_TICKS / time.max(f64::MIN_POSITIVE);
         Clock::new(cluster, most as u64)
     };
-    // Mostly even a schedule of one transfer after the other has a number.
+    // Mostly even a schedule of one transfer after the other can be counted.
     let of_block: Vec<f64> = cluster.servers().iter().map(|server| units(1, server)).collect();
     let slowest = of_block.iter().copied().fold(0.0, f64::max);
     let clock = up_to(latest(&mut cluster.servers().iter()) + slowest * batch.total_blocks() as f64);
@@ -68,36 +68,36 @@ fn clock(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Clock {
     up_to(latest(&mut serving().map(|(s, _)| s)) + longest)
 }
 
-/// Stands for a start that is not known.
+/// Stands for an unknown start.
 const NONE: u64 = u64::MAX;
 
-/// What goes through one lane of a part: of the blocks that a server serves of a request.
+/// The share of one lane in a part, that is, in the blocks that a server serves of a request.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     request: u32,
     lane: u32,
     /// The blocks of the whole part.
     blocks: u64,
-    /// The ticks of the part that go elsewhere before.
+    /// The ticks of the part that go elsewhere before this piece.
     from: u64,
     ticks: u64,
 }
 
-/// Where the blocks of a cell come from: from this piece on, after so many of its ticks.
+/// Where the blocks of a cell begin: in this piece, after this many of its ticks.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     piece: u32,
     ticks: u64,
 }
 
-/// The uninterrupted runs of all cells. Nearly all cells have one.
+/// The uninterrupted runs of all cells. Nearly all cells have one run.
 #[derive(Debug)]
 struct Runs {
-    /// When each cell starts. Its first run takes what the further ones leave.
+    /// When each cell starts. Its first run takes what the further runs leave.
     starts: Vec<u64>,
-    /// Of each cell in order of time.
+    /// The further runs of each cell, by time.
     further: Vec<Run>,
-    /// When the last one ends.
+    /// When the last run ends.
     end: u64,
 }
 
@@ -108,7 +108,7 @@ struct Run {
     ticks: u64,
 }
 
-/// Pieces by client and lane, and the cells that they make up.
+/// Pieces by client and lane, and the cells that they form.
 struct Lanes<'a> {
     clock: &'a Clock,
     pieces: Vec<Piece>,
@@ -151,7 +151,7 @@ impl<'a> Lanes<'a> {
             let work: u64 = cells.iter().map(|(cell, _)| cell.amount).sum();
             let n_rows = slots.min(work.div_ceil(least.max(1)).max(cells.len() as u64));
             if n_rows > 1 {
-                // What can only start late goes first, so that each row gets its share of it.
+                // Cells that can only start late go first, so that each row gets its share of them.
                 cells.sort_by_key(|(cell, _)| Reverse(matrix.releases[cell.column as usize]));
                 let ticks_of = |i: u32| pieces[i as usize].ticks;
                 spread(&cells, n_rows, work.div_ceil(n_rows), ticks_of, &mut matrix, &mut cursors);
@@ -177,7 +177,7 @@ impl<'a> Lanes<'a> {
         if let Some(found) = self.attempt(cluster, least) {
             return found;
         }
-        // Between a length that failed and one that cannot.
+        // Searches between a length that failed and one that cannot fail.
         let mut best = None;
         for _ in 0..ATTEMPTS {
             if least + 1 >= guaranteed {
@@ -196,14 +196,14 @@ impl<'a> Lanes<'a> {
         found.unwrap_or_else(|| unreachable!("this length is guaranteed"))
     }
 
-    /// A schedule of at most that length.
+    /// A schedule of at most this length, if one is found.
     fn attempt(&self, cluster: &Cluster, length: u64) -> Option<Runs> {
         let n_cells = self.matrix.cells.len();
         let limited = cluster.max_concurrent().map(|limit| keep_idle(self.matrix.clone(), limit, length));
         let matrix = limited.as_ref().unwrap_or(&self.matrix);
         let mut runs = Runs { starts: vec![NONE; n_cells], further: Vec::new(), end: 0 };
         let done = open_shop::schedule(matrix, length, |cell, start, ticks| {
-            // What keeps rows and columns idle comes after all others.
+            // The cells that keep rows and columns idle come after all others.
             let Some(first) = runs.starts.get_mut(cell) else { return };
             if *first == NONE {
                 *first = start;
@@ -217,7 +217,7 @@ impl<'a> Lanes<'a> {
 
     /// The transfers of a schedule, by request and start.
     fn transfers(&self, batch: &Batch, choice: &Choice, runs: &Runs) -> Vec<Transfer> {
-        // Nearly all requests have one transfer, of which only the start is not known yet.
+        // Nearly all requests have one transfer, and only its start is still unknown.
         let mut starts = vec![NONE; batch.n_requests()];
         let mut others: Vec<Interval> = Vec::new();
         let further = sorted_by(runs.further.iter().copied(), self.cursors.len(), |run| run.cell);
@@ -252,7 +252,7 @@ impl<'a> Lanes<'a> {
         others = sorted_by(others.iter().copied(), batch.n_requests(), |other| other.request);
         others.chunk_by_mut(|a, b| a.request == b.request).for_each(<[Interval]>::sort_unstable);
         others.dedup_by(|next, kept| kept.join(next));
-        // What is less than a billionth of a block is in the next one.
+        // An interval of less than a billionth of a block is part of the next one.
         others.retain(|other| !other.blocks.is_zero());
         let mut others = others.into_iter().peekable();
         let mut transfers = Vec::with_capacity(starts.len() + others.len());
@@ -282,7 +282,7 @@ struct Interval {
 }
 
 impl Interval {
-    /// Takes `next` in if that continues where this one ends.
+    /// Appends `next` if it continues where this interval ends. Returns whether it does.
     fn join(&mut self, next: &Self) -> bool {
         let continues = (self.request, self.server, self.end) == (next.request, next.server, next.start);
         if continues {
@@ -294,7 +294,7 @@ impl Interval {
     }
 }
 
-/// The blocks of a part that are moved between two of its ticks: together they are whole again.
+/// The blocks of a part that are moved between two of its ticks. The shares add up to whole blocks.
 fn share(blocks: u64, from: u64, to: u64, all: u64) -> Fixed {
     const NANOS: u128 = 1_000_000_000;
     if to - from == all {
@@ -308,21 +308,21 @@ fn share(blocks: u64, from: u64, to: u64, all: u64) -> Fixed {
     Fixed::from_nanos(moved(to) - moved(from)).unwrap_or(blocks.into())
 }
 
-/// When a server is free.
+/// The time when a server is free.
 fn release(clock: &Clock, cluster: &Cluster, server: ServerId) -> u64 {
     clock.at_most(cluster.server(server).busy(), server)
 }
 
-/// Lanes, which have about equally much to do if they are of the same server, and bridges.
+/// The lanes, which are about equally loaded if they belong to the same server, and the bridges.
 struct Columns {
     /// The server of each lane, and then of each bridge's column.
     servers: Vec<ServerId>,
-    /// Of each server the lane that is being filled.
+    /// The lane of each server that is being filled.
     open: Vec<OpenLane>,
     bridges: Vec<Bridge>,
 }
 
-/// A lane with room for more. When it is full, the next one has room for as much as a lane takes.
+/// A lane with room for more. When it is full, the next lane has room for a full lane.
 #[derive(Clone, Copy, Debug, Default)]
 struct OpenLane {
     lane: u32,
@@ -331,8 +331,8 @@ struct OpenLane {
 }
 
 impl Columns {
-    /// Empty lanes for all parts, and a length which no order can be below, as some client or server is busy so long. A
-    /// server has no more lanes than parts, but where that length takes more.
+    /// Empty lanes for all parts, and a lower bound on the length: some client or server is busy for that long. A
+    /// server has no more lanes than parts, unless that length requires more.
     fn new(batch: &Batch, cluster: &Cluster, clock: &Clock, parts: &[Part]) -> (Self, u64) {
         let mut work = vec![0; batch.n_clients()];
         let mut loads = vec![(0, 0); batch.n_servers()];
@@ -365,7 +365,7 @@ impl Columns {
         (columns, least)
     }
 
-    /// Puts a part of so many ticks into the lanes of its server, as one piece or several.
+    /// Puts a part of this many ticks into the lanes of its server, as one piece or several.
     fn cut(&mut self, part: &Part, ticks: u64, is_wide: bool, pieces: &mut Vec<Piece>) {
         let &Part { request, server, blocks } = part;
         let (first, mut from) = (pieces.len(), 0);
@@ -384,23 +384,23 @@ impl Columns {
         }
     }
 
-    /// Leads the first and the last piece of a part, which a client with several slots could move at the same time, over
-    /// a bridge.
+    /// Routes the first and the last piece of a part, which a client with several slots could move at the same time,
+    /// over a bridge.
     ///
-    /// Together these are a block at most, so that as many of the part are under way at once as it has blocks.
+    /// Together they are at most one block, so the part has at most as many transfers in flight as it has blocks.
     fn bridge(&mut self, server: ServerId, pieces: &mut [Piece]) {
         let [first, .., last] = pieces else { return };
         let column = self.servers.len() as u32;
         self.servers.push(server);
         self.bridges.push(Bridge { column, through: [(first.lane, first.ticks), (last.lane, last.ticks)] });
         (first.lane, last.lane) = (column, column);
-        // Next to each other they are one cell.
+        // Next to each other they form one cell.
         pieces[1..].rotate_right(1);
     }
 }
 
-/// Spreads the cells of a client, each with its first piece, over rows of so many ticks: each to the row with most room,
-/// cutting those that do not fit.
+/// Spreads the cells of a client, each with its first piece, over rows of this many ticks. Each cell goes to the row
+/// with the most room; cells that do not fit are cut.
 fn spread(
     cells: &[(Cell, u32)],
     n_rows: u64,
@@ -435,13 +435,14 @@ fn spread(
     }
 }
 
-/// Adds columns that keep all but `limit` rows busy with nothing (or rows that do so with columns, if these are fewer).
+/// Adds columns that keep all but `limit` rows idle (or rows that do so for columns, if there are fewer of these).
 ///
-/// With n rows, n − limit columns that are busy all the time leave at most `limit` rows to the others at any time.
-/// What is left of the rows' time is enough to fill them, as all cells together take at most `limit` times the length.
+/// With n rows, n − limit columns that are busy all the time leave at most `limit` rows to the others at any time. The
+/// remaining time of the rows is enough to fill these columns, since all cells together take at most `limit` times the
+/// length.
 fn keep_idle(mut matrix: Matrix, limit: u64, length: u64) -> Matrix {
     let (n_rows, n_columns) = (matrix.n_rows, matrix.releases.len());
-    // What goes over a bridge is in two columns.
+    // A cell that goes over a bridge is in two columns.
     let of_rows = n_rows <= n_columns || !matrix.bridges.is_empty();
     let n = if of_rows { n_rows } else { n_columns };
     let n_idle = n.saturating_sub(usize::try_from(limit).unwrap_or(usize::MAX));
@@ -471,7 +472,7 @@ fn keep_idle(mut matrix: Matrix, limit: u64, length: u64) -> Matrix {
     matrix
 }
 
-/// The items by ascending key below `n_keys`, equal keys in their order: one pass to count and one to place.
+/// The items by ascending key below `n_keys`. Equal keys keep their order. Takes one pass to count and one to place.
 fn sorted_by<T: Copy>(
     items: impl Iterator<Item = T> + Clone,
     n_keys: usize,

@@ -1,4 +1,4 @@
-//! In which slot each transfer takes place, once the replicas are chosen.
+//! The slot of each transfer, once the replicas are chosen.
 
 mod classes;
 pub mod colour;

@@ -1,8 +1,8 @@
-//! What policies that proceed round by round have in common: how their rounds become a schedule.
+//! How the rounds of policies that proceed in rounds become a schedule.
 //!
 //! Where every transfer is one block and takes one slot, a round is a slot (papers 000 and 001 know nothing else).
-//! Else, and to see how much of the rounds is waiting, clients and servers go through their lists of transfers in the
-//! order of the rounds, each as soon as both ends are free.
+//! Otherwise, and to measure how much of the rounds is waiting, clients and servers work through their lists of
+//! transfers in the order of the rounds, each transfer as soon as both ends are free.
 
 use crate::model::{
     Batch, ClientId, Cluster, Fixed, Grant, Part, Ratio, Schedule, ServerId, Speed, Transfer,
@@ -11,16 +11,16 @@ use crate::model::{
 /// Rounds as a schedule.
 #[derive(Clone, Debug, Default)]
 pub struct Rounds {
-    /// The schedule: rounds as slots if they can be, else the lists without needless waiting.
+    /// The schedule: rounds as slots where possible, else the lists without needless waiting.
     pub schedule: Schedule,
-    /// How many rounds there were.
+    /// The number of rounds.
     pub n_rounds: u32,
-    /// The length if both ends go through their lists as soon as they are free.
+    /// The makespan if both ends work through their lists as soon as they are free.
     pub compacted: Ratio,
 }
 
 impl Rounds {
-    /// Of grants by ascending round.
+    /// Builds the schedule of grants that are sorted by ascending round.
     pub fn new(batch: &Batch, cluster: &Cluster, grants: &[Grant]) -> Self {
         let n_rounds = grants.last().map_or(0, |grant| grant.round + 1);
         let mut schedule = compacted(batch, cluster, grants);
@@ -39,7 +39,7 @@ impl Rounds {
     }
 }
 
-/// Whether each round fits in a slot: single blocks of speed 1, and nobody beyond its slots.
+/// Whether each round fits in a slot: single blocks at speed 1, and no node exceeds its slots.
 fn are_slots(batch: &Batch, cluster: &Cluster, grants: &[Grant]) -> bool {
     let plain = cluster.common_speed() == Some(Speed::ONE)
         && !cluster.has_backlogs()
@@ -62,7 +62,7 @@ fn are_slots(batch: &Batch, cluster: &Cluster, grants: &[Grant]) -> bool {
         })
 }
 
-/// Both ends of each transfer go through their lists: it starts as soon as both are free.
+/// Both ends of each transfer work through their lists: it starts as soon as both are free.
 fn compacted(batch: &Batch, cluster: &Cluster, grants: &[Grant]) -> Schedule {
     let clock = Clock::new(cluster);
     let mut n_parts = (vec![0; batch.n_clients()], vec![0; batch.n_servers()]);
@@ -70,7 +70,7 @@ fn compacted(batch: &Batch, cluster: &Cluster, grants: &[Grant]) -> Schedule {
         n_parts.0[batch.client(part.request as usize).index()] += 1;
         n_parts.1[part.server.index()] += 1;
     }
-    // More lanes than transfers would stay without any.
+    // More lanes than transfers would stay unused.
     let of_client = |(id, &n): (u32, &u32)| (cluster.client(ClientId(id)).slots.min(n), 0);
     let of_server = |(id, &n): (u32, &u32)| {
         let server = cluster.server(ServerId(id));
@@ -102,7 +102,7 @@ fn compacted(batch: &Batch, cluster: &Cluster, grants: &[Grant]) -> Schedule {
     Schedule { transfers, length: clock.time(end) }
 }
 
-/// Time in whole units: blocks where all servers have one speed, else billionths, durations rounded up.
+/// Time in whole units: blocks where all servers have the same speed, else billionths with durations rounded up.
 struct Clock<'a> {
     cluster: &'a Cluster,
     speed: Option<Speed>,
@@ -133,14 +133,14 @@ impl<'a> Clock<'a> {
     }
 }
 
-/// When each slot of each node is free: for each node a heap, the first to be free on top.
+/// When each slot of each node is free: one heap per node, with the first free slot on top.
 struct Lanes {
     ends: Vec<u32>,
     free: Vec<u128>,
 }
 
 impl Lanes {
-    /// Of the number of slots of each node, and when they are all free.
+    /// Builds the lanes from the number of slots of each node and the time when they are all free.
     fn new(nodes: impl Iterator<Item = (u32, u128)>) -> Self {
         let mut lanes = Self { ends: Vec::new(), free: Vec::new() };
         for (slots, free) in nodes {
@@ -159,7 +159,7 @@ impl Lanes {
         self.of(node)[0]
     }
 
-    /// Keeps the slot that is free first busy until then.
+    /// Keeps the slot that is free first busy until `until`.
     fn occupy(&mut self, node: usize, until: u128) {
         let heap = self.of(node);
         let mut at = 0;

@@ -1,6 +1,6 @@
-//! `hdfs-random`: different servers drawn uniformly for each write.
+//! `hdfs-random`: distinct servers drawn uniformly for each write.
 //!
-//! HDFS's default where clients are outside of the cluster and racks are not known; what paper 003 §4.6 improves upon.
+//! HDFS's default where clients are outside the cluster and racks are unknown; paper 003 §4.6 improves on it.
 
 use super::{Place, Turn, draw_other};
 use crate::draw::Draw;

@@ -1,9 +1,9 @@
-//! `hm-lru`: three servers drawn, and of these the one with few connections that was not used for long.
+//! `hm-lru`: draws three servers and takes the one with few connections that has not been used for long.
 //!
-//! HM-LRU of paper 003 §4.6, Algorithm 3. A server's weight is its rank by connections plus its rank by time of last use
-//! among the three; the least weight wins, then fewer connections, then the longer rest, then the lowest id. Equal
-//! servers have the same rank. Drawn are only servers that have no copy of the block yet: the listing draws from all, and
-//! puts two copies on one server in a fifth of the blocks on 16 servers.
+//! HM-LRU of paper 003 §4.6, Algorithm 3. A server's weight is its rank by connections plus its rank by time of last
+//! use among the three. The least weight wins; ties go to fewer connections, then to the longer rest, then to the
+//! lowest id. Equal servers have the same rank. Only servers that have no copy of the block yet are drawn: the listing
+//! draws from all, and puts two copies on one server in a fifth of the blocks on 16 servers.
 
 use super::{Place, Turn, draw_other};
 use crate::draw::Draw;
@@ -38,7 +38,7 @@ impl Place for HmLru {
     }
 }
 
-/// The candidate of least weight, if there is any; all must be in the map.
+/// The candidate with the least weight, if there is any; all must be in the map.
 pub fn coolest(heat: &HeatMap, candidates: &[MemberId]) -> Option<MemberId> {
     candidates.iter().copied().min_by_key(|&server| {
         let warmth = heat.warmth(server);
@@ -46,10 +46,10 @@ pub fn coolest(heat: &HeatMap, candidates: &[MemberId]) -> Option<MemberId> {
     })
 }
 
-/// The ranks of a candidate by connections and by time of last use, from 1 on, added up.
+/// The sum of a candidate's ranks by connections and by time of last use. Ranks start at 1.
 pub fn weight(heat: &HeatMap, candidates: &[MemberId], server: MemberId) -> usize {
     let rank = |of: &dyn Fn(MemberId) -> u64| {
-        // A rank counts the different values below, each where it stands first.
+        // A rank counts the distinct smaller values, each at its first occurrence.
         let is_first = |k: usize| candidates[..k].iter().all(|&before| of(before) != of(candidates[k]));
         1 + (0..candidates.len()).filter(|&k| of(candidates[k]) < of(server) && is_first(k)).count()
     };

@@ -1,9 +1,9 @@
-//! `mlml`: the longest write to the least loaded server, the second longest to the next, and so on in turn.
+//! `mlml`: the longest write goes to the least loaded server, the second longest to the next, and so on in turn.
 //!
-//! Max Length – Min Load of paper 004 §3.4.1. The listing takes the target from the list of writes, the default from the
-//! unsorted one, returns from within its loop, and redirects where that is *not* worth it; we follow the text. Servers are
-//! sorted by load, not by probability, unless asked for ([`SortKey`](crate::observe::SortKey)). Sorted again for each step,
-//! the policy is greedy: always the least loaded. Copies take their turns like writes.
+//! Max Length – Min Load of paper 004 §3.4.1. The listing takes the target from the list of writes and the default from
+//! the unsorted one, returns from within its loop, and redirects where that is *not* worth it; we follow the text.
+//! Servers are sorted by load, not by probability, unless requested ([`SortKey`](crate::observe::SortKey)). If sorted
+//! again for each step, the policy is greedy: it always takes the least loaded. Copies take turns like writes.
 
 use super::ranking::Ranking;
 use super::{Options, Place, Servers, Step, Turn, longest_first};
@@ -17,7 +17,7 @@ pub struct Mlml {
 }
 
 impl Mlml {
-    /// For so many servers.
+    /// A policy for `n_servers` servers.
     pub fn new(n_servers: u32) -> Self {
         Self { ranking: Ranking::new(n_servers) }
     }

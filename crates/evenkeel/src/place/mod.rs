@@ -1,16 +1,16 @@
 //! Where does a write go? Papers 004 and 003.
 //!
 //! Every object has a [default server](default_server), computed from its name. A policy may send a write elsewhere if
-//! that is worth it: it is then *redirected*.
+//! that is worth it; the write is then *redirected*.
 //!
-//! * [`Placer`] – the state machine: windows of writes in, servers out; it keeps the log of what it sent where.
+//! * [`Placer`] – the state machine: windows of writes in, servers out. It keeps the log of what it sent where.
 //! * [`rr`], [`mlml`], [`trh`], [`nltr`] – the policies of paper 004 §3.4; [`two_choice`] – what they are to replace
 //!   (§2.2).
 //! * [`hm_lru`] – paper 003 §4.6; [`hdfs_random`] – what HDFS does.
 //!
-//! In policies of paper 004 all that a window writes to an object is one [`Step`]: it goes to one place. Others decide
-//! write by write. Several copies of a write are always on different servers; copies after the first, which paper 004
-//! does not know, have as their default the servers behind the first one's.
+//! In policies of paper 004 everything that a window writes to an object is one [`Step`] and goes to one place. Other
+//! policies decide write by write. Several copies of a write are always on different servers. Paper 004 has only one
+//! copy; the defaults of further copies are the servers after the first one's default.
 
 //! ```
 //! use evenkeel::draw::Seeded;
@@ -63,23 +63,23 @@ use crate::draw::Draw;
 use crate::model::MemberId;
 use crate::observe::SortKey;
 
-/// Sections of [`nltr`] are halved at most so often: no more servers can be told apart.
+/// [`nltr`] halves the servers at most this often: more servers cannot be distinguished.
 pub const MAX_LEVELS: u32 = 32;
 
-/// What policies have to know beside writes and servers. They ignore what does not concern them.
+/// Parameters of the policies besides writes and servers. Policies ignore those that do not concern them.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Copies of each write.
     pub n_replicas: u32,
     /// How often [`nltr`] halves the servers.
     pub levels: u32,
-    /// How much lighter than the default a server has to be.
+    /// How much lighter than the default a server has to be, in bytes.
     pub threshold_bytes: u64,
-    /// Whether that is tested as the paper means it.
+    /// Which redirect test is used: the one the paper means, or the one it prints.
     pub test: Test,
     /// How servers are sorted.
     pub sort_key: SortKey,
-    /// Whether servers are sorted again for each step; else once a window.
+    /// Whether servers are sorted again for each step; otherwise once per window.
     pub resort: bool,
     /// How [`two_choice`] learns loads.
     pub probing: Probing,
@@ -99,17 +99,17 @@ impl Default for Options {
     }
 }
 
-/// When a write is redirected. The benefit is the load of its default server less that of the other one.
+/// When a write is redirected. The benefit is the load of its default server minus that of the other one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Test {
     /// If the benefit is above the threshold, as the text of paper 004 says.
     #[default]
     Meant,
-    /// If it is not, as its listings say. Worse than never; for comparison.
+    /// If the benefit is not above the threshold, as its listings say. Worse than never redirecting; for comparison.
     Printed,
 }
 
-/// What cannot be placed.
+/// Why writes cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum PlaceError {
@@ -138,15 +138,15 @@ pub struct Turn<'a> {
     pub place: usize,
     /// How many copies of this step were placed before.
     pub copy: u32,
-    /// Its length.
+    /// The length of the step.
     pub bytes: u128,
-    /// Where this copy goes unless another server is better; it is up and has none yet.
+    /// Where this copy goes unless another server is better. This server is up and has no copy yet.
     pub default: MemberId,
     /// The servers that have a copy, and those that are down.
     pub taken: &'a [MemberId],
-    /// What is known of all servers.
+    /// What is known about all servers.
     pub servers: &'a Servers,
-    /// What was asked for.
+    /// The parameters.
     pub options: &'a Options,
 }
 
@@ -157,7 +157,7 @@ impl Turn<'_> {
         !self.taken.contains(&server)
     }
 
-    /// The redirect test of paper 004: a target has to be worth it, else the copy goes to its default.
+    /// The redirect test of paper 004: the copy goes to the target if that is worth it, otherwise to its default.
     fn worth(&self, target: MemberId) -> MemberId {
         let load = |server| self.servers.log.load(server);
         // Without a subtraction, as the benefit may be negative.
@@ -165,8 +165,8 @@ impl Turn<'_> {
         if is_above == (self.options.test == Test::Meant) { target } else { self.default }
     }
 
-    /// The lighter of two free servers drawn from a part of the ranking, or the one that is free there; if none is, the
-    /// first free one of all.
+    /// The lighter of two free servers drawn from a part of the ranking, or the only free one there. If none is free
+    /// there, the first free one of all.
     fn lighter_of_two(&self, ranking: &Ranking, part: Range<usize>, draw: &mut dyn Draw) -> Option<MemberId> {
         let ranks = self.taken.iter().map(|&server| ranking.rank(server));
         let mut skip: Vec<usize> = ranks.filter(|rank| part.contains(rank)).collect();
@@ -190,29 +190,29 @@ impl Turn<'_> {
     }
 }
 
-/// A policy.
+/// A placement policy.
 pub trait Place: fmt::Debug + Send {
-    /// Whether what a window writes to one object goes together.
+    /// Whether everything that a window writes to one object goes to the same place.
     fn merges(&self) -> bool {
         true
     }
 
-    /// A window begins: puts its steps in the order in which they are decided.
+    /// Begins a window: puts its steps in the order in which they are decided.
     fn open(&mut self, _steps: &mut [Step], _servers: &Servers, _options: &Options) {}
 
-    /// A server for a copy, one that has none yet.
+    /// Chooses a server for a copy, one that has none yet.
     fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId;
 
-    /// How often servers were asked for their loads so far.
+    /// How often servers have been asked for their loads so far.
     fn n_probes(&self) -> u64 {
         0
     }
 }
 
-/// Makes a policy for so many servers.
+/// Creates a policy for `n_servers` servers.
 pub type PlaceFn = fn(&Options, n_servers: u32) -> Box<dyn Place>;
 
-/// A server drawn from all but those in `skip`, which are sorted; it is added to them. None if there is none.
+/// Draws a server that is not in `skip`, which is sorted, and adds it there. `None` if there is none.
 fn draw_other(n_servers: usize, skip: &mut Vec<MemberId>, draw: &mut dyn Draw) -> Option<MemberId> {
     let n_free = n_servers.checked_sub(skip.len()).filter(|&n| n > 0)?;
     let mut drawn = MemberId(draw.below(n_free as u32));
@@ -225,7 +225,7 @@ fn draw_other(n_servers: usize, skip: &mut Vec<MemberId>, draw: &mut dyn Draw) -
     Some(drawn)
 }
 
-/// Sorts steps by falling length, then by object.
+/// Sorts steps by decreasing length, then by object.
 fn longest_first(steps: &mut [Step]) {
     steps.sort_unstable_by_key(|step| (std::cmp::Reverse(step.bytes), step.object));
 }

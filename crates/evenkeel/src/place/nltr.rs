@@ -1,12 +1,14 @@
-//! `nltr`: long writes to lightly loaded servers, short ones to others, and among these the lighter of two drawn.
+//! `nltr`: long writes go to lightly loaded servers, short ones to others; within a section, to the lighter of two
+//! drawn.
 //!
-//! n-Level Two Random of paper 004 §3.4.3. Servers, sorted by load, are halved n times; writes, sorted by length, are divided n
-//! times at the average length of their section. A write of section i goes to one of two servers drawn from section i.
+//! n-Level Two Random of paper 004 §3.4.3. Servers, sorted by load, are halved n times; writes, sorted by length, are
+//! divided n times at the average length of their section. A write of section i goes to one of two servers drawn from
+//! section i.
 //!
-//! The listing cannot be used: it has a level too few, divides anew for each write, compares writes with the middle of the
-//! *servers*, and redirects where that is *not* worth it. And where lengths are equal none is below the average: all
-//! writes would go to the first section, and the other servers stay idle. So a section of equal lengths is
-//! halved ([`Equal::Halved`]). Where there are more sections than servers, a section without any shares those of the
+//! The listing cannot be used: it has one level too few, divides again for each write, compares writes with the middle
+//! of the *servers*, and redirects where that is *not* worth it. And if lengths are equal, none is below the average:
+//! all writes would go to the first section, and the other servers would stay idle. So a section of equal lengths is
+//! halved ([`Equal::Halved`]). If there are more sections than servers, a section without any shares those of the
 //! nearest one before it.
 
 use std::ops::Range;
@@ -16,25 +18,25 @@ use super::{Options, Place, Servers, Step, Turn, longest_first};
 use crate::draw::Draw;
 use crate::model::MemberId;
 
-/// What becomes of a section of writes that are all equally long.
+/// What happens to a section of writes that all have the same length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Equal {
-    /// It is halved, the first part being the larger one.
+    /// It is halved; the first part is the larger one.
     #[default]
     Halved,
     /// It stays whole, as in the paper.
     Together,
 }
 
-/// Sections that are not empty: their numbers, ascending, and what is in them.
+/// Non-empty sections: their numbers, ascending, and the range of each.
 pub type Sections = Vec<(u64, Range<usize>)>;
 
-/// Halves so many servers `levels` times; the first half is the larger one.
+/// Halves `n_servers` servers `levels` times; the first half is the larger one.
 pub fn server_sections(n_servers: usize, levels: u32) -> Sections {
     sections(n_servers, levels, |range| range.start + range.len().div_ceil(2))
 }
 
-/// Divides lengths, the longest first, `levels` times at the averages of their sections.
+/// Divides lengths, sorted with the longest first, `levels` times at the averages of their sections.
 pub fn write_sections(lengths: &[u128], levels: u32, equal: Equal) -> Sections {
     sections(lengths.len(), levels, |range| {
         let section = &lengths[range.clone()];
@@ -50,7 +52,7 @@ pub fn write_sections(lengths: &[u128], levels: u32, equal: Equal) -> Sections {
     })
 }
 
-/// Divides `0..n` into two at `middle`, then each part, and so on; parts of which nothing is left do not appear.
+/// Divides `0..n` in two at `middle`, then each part, and so on. Empty parts are omitted.
 fn sections(n: usize, levels: u32, middle: impl Fn(&Range<usize>) -> usize) -> Sections {
     let mut sections: Sections = vec![(0, 0..n)];
     for _ in 0..levels {
@@ -69,12 +71,12 @@ pub struct Nltr {
     levels: u32,
     ranking: Ranking,
     of_servers: Sections,
-    /// For each step of the window, which servers of the ranking are in its section.
+    /// For each step of the window, the servers of the ranking in its section.
     of_steps: Vec<Range<usize>>,
 }
 
 impl Nltr {
-    /// For so many servers; `levels` at most [`MAX_LEVELS`](super::MAX_LEVELS).
+    /// A policy for `n_servers` servers; `levels` is at most [`MAX_LEVELS`](super::MAX_LEVELS).
     pub fn new(levels: u32, n_servers: u32) -> Self {
         let of_servers = server_sections(n_servers as usize, levels);
         Self { levels, ranking: Ranking::new(n_servers), of_servers, of_steps: Vec::new() }

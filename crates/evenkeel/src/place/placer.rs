@@ -6,7 +6,7 @@ use crate::draw::Draw;
 use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
 use crate::observe::{HeatMap, HeatSnapshot, LogSnapshot, ServerLog, Stray, Warmth};
 
-/// What is known of all servers.
+/// What is known about all servers.
 #[derive(Clone, Debug)]
 pub struct Servers {
     /// What was sent to them.
@@ -15,7 +15,7 @@ pub struct Servers {
     pub heat: HeatMap,
 }
 
-/// A policy with what it knows and has decided. It adds what it places to the log; whoever drives it adds what is
+/// A policy with what it knows and has decided. It adds what it places to the log. The caller adds what is
 /// [complete](ServerLog::complete), and heartbeats.
 #[derive(Debug)]
 pub struct Placer {
@@ -25,20 +25,20 @@ pub struct Placer {
     servers: Servers,
     /// Servers that are down, ascending.
     down: Vec<MemberId>,
-    /// Those, and the servers of the copies of a step that are placed.
+    /// Servers that are down, and the servers of the copies of a step placed so far.
     taken: Vec<MemberId>,
     steps: Steps,
     /// The servers of each step of the window, by number.
     placed: Vec<MemberId>,
     n_redirected: u64,
-    /// Asked for by the policy before it was made anew.
+    /// Probes of the policy before it was created again.
     n_probes: u64,
 }
 
-/// A placer as plain data. What a policy remembers of single writes is forgotten.
+/// A placer as plain data. What a policy remembers about single writes is not included.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlacerSnapshot {
-    /// Of this layout.
+    /// The version of this layout.
     pub version: u32,
     /// What was sent where.
     pub log: LogSnapshot,
@@ -53,7 +53,7 @@ pub struct PlacerSnapshot {
 }
 
 impl Placer {
-    /// A policy over these servers.
+    /// Creates a placer with a policy over these servers.
     pub fn new(policy: PlaceFn, options: Options, servers: Servers) -> Result<Self, PlaceError> {
         let (n_in_log, n_in_map) = (servers.log.loads().len(), servers.heat.n_servers());
         if n_in_log != n_in_map {
@@ -74,7 +74,7 @@ impl Placer {
         Ok(Self { make, policy, options, servers, down, taken, steps, placed, n_redirected: 0, n_probes: 0 })
     }
 
-    /// What it knows, to be kept.
+    /// What the placer knows, to be saved.
     pub fn snapshot(&self) -> PlacerSnapshot {
         PlacerSnapshot {
             version: SNAPSHOT_VERSION,
@@ -86,7 +86,7 @@ impl Placer {
         }
     }
 
-    /// Goes on with what was kept of a placer with as many servers as this one has, or more.
+    /// Continues from a snapshot of a placer with at least as many servers as this one.
     pub fn restore(&mut self, snapshot: PlacerSnapshot) -> Result<(), BadSnapshot> {
         let PlacerSnapshot { version, log, heat, down, n_redirected, n_probes } = snapshot;
         BadSnapshot::unless_version(version)?;
@@ -102,7 +102,7 @@ impl Placer {
         Ok(())
     }
 
-    /// A server joins, with so many bytes to write already; gives its number.
+    /// Adds a server with a backlog of `load` bytes to write. Returns its number.
     pub fn add_server(&mut self, load: u64) -> MemberId {
         self.servers.log.add(load);
         self.servers.heat.add(Warmth::default());
@@ -112,7 +112,7 @@ impl Placer {
         MemberId(n_servers - 1)
     }
 
-    /// A server is up, or it is down, or has left: then nothing goes there.
+    /// Sets whether a server is up. Nothing is sent to a server that is down or has left.
     pub fn set_up(&mut self, server: MemberId, is_up: bool) -> Result<(), Stray> {
         let n_servers = self.servers.heat.n_servers() as u32;
         if server.0 >= n_servers {
@@ -126,8 +126,8 @@ impl Placer {
         Ok(())
     }
 
-    /// Places the writes of a window and adds the servers of each to `out`, as many as there are copies, the first copy
-    /// first. A window that is refused changes nothing.
+    /// Places the writes of a window. Appends the servers of each to `out`, one for each copy, the first copy first. A
+    /// window that is refused changes nothing.
     pub fn window(
         &mut self,
         now_ns: u64,
@@ -161,7 +161,7 @@ impl Placer {
         Ok(())
     }
 
-    /// Places many writes in windows of so many, at least 1; time does not pass.
+    /// Places many writes in windows of a given size, at least 1; time does not pass.
     pub fn windows(
         &mut self,
         writes: &[Write],
@@ -189,7 +189,7 @@ impl Placer {
             let (taken, servers, options) = (self.taken.as_slice(), &self.servers, &self.options);
             let turn = Turn { place, copy: copy as u32, bytes: step.bytes, default, taken, servers, options };
             let server = self.policy.place(&turn, draw);
-            // Policies give servers that are there; if one did not, nothing would be known of it.
+            // Policies return existing servers; if one did not, nothing would be known about it.
             let _ = self.servers.log.schedule(server, step.bytes);
             let _ = self.servers.heat.choose(now_ns, server);
             self.taken.push(server);
@@ -197,12 +197,12 @@ impl Placer {
         }
     }
 
-    /// What is known of the servers by now.
+    /// What is known about the servers so far.
     pub fn servers(&self) -> &Servers {
         &self.servers
     }
 
-    /// The same, to be told what has happened to them. The number of servers must stay.
+    /// Mutable access, for reporting what has happened to the servers. The number of servers must not change.
     pub fn servers_mut(&mut self) -> &mut Servers {
         &mut self.servers
     }
@@ -212,7 +212,7 @@ impl Placer {
         self.n_redirected
     }
 
-    /// How often servers were asked for their loads so far.
+    /// How often servers have been asked for their loads so far.
     pub fn n_probes(&self) -> u64 {
         self.n_probes + self.policy.n_probes()
     }

@@ -6,13 +6,13 @@ use super::{Options, Servers};
 use crate::model::MemberId;
 use crate::observe::SortKey;
 
-/// All servers, the best first. Stays as it is for a window, or is sorted again for each step.
+/// All servers, the best first. Stays the same for a window, or is sorted again for each step.
 #[derive(Debug)]
 pub(super) struct Ranking {
     order: Vec<MemberId>,
-    /// Where each server stands.
+    /// The position of each server.
     rank: Vec<u32>,
-    /// Chosen since servers were sorted, so its load has grown.
+    /// The server chosen since the last sort, whose load has therefore grown.
     chosen: Option<MemberId>,
 }
 
@@ -21,18 +21,18 @@ impl Ranking {
         Self { order: (0..n_servers).map(MemberId).collect(), rank: (0..n_servers).collect(), chosen: None }
     }
 
-    /// A window begins.
+    /// Sorts all servers at the start of a window.
     pub(super) fn sort(&mut self, servers: &Servers, options: &Options) {
         servers.log.sort(&mut self.order, options.sort_key);
         self.chosen = None;
         self.number(0..self.order.len());
     }
 
-    /// Sorts again, if that was asked for.
+    /// Sorts again, if that was requested.
     pub(super) fn refresh(&mut self, servers: &Servers, options: &Options) {
         match (options.sort_key, self.chosen.take()) {
             (SortKey::Load, Some(chosen)) if options.resort => {
-                // It alone has moved, and only to the back.
+                // Only this server has moved, and only towards the back.
                 let key = |server: MemberId| (servers.log.load(server), server);
                 let from = self.rank[chosen.index()] as usize;
                 let n_lighter = self.order[from + 1..].partition_point(|&other| key(other) < key(chosen));
@@ -49,12 +49,12 @@ impl Ranking {
         &self.order
     }
 
-    /// Where a server stands.
+    /// The position of a server.
     pub(super) fn rank(&self, server: MemberId) -> usize {
         self.rank[server.index()] as usize
     }
 
-    /// Notes who was chosen.
+    /// Records that a server was chosen.
     pub(super) fn choose(&mut self, server: MemberId) -> MemberId {
         self.chosen = Some(server);
         server

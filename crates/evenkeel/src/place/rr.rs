@@ -1,7 +1,7 @@
-//! `rr`: every object on its default server, further copies on the servers behind it.
+//! `rr`: every object is on its default server, further copies on the servers after it.
 //!
-//! Round robin of paper 004 §3.4, the usual placement of parallel file systems. It does not look at loads, so a straggler gets
-//! its share like any other.
+//! Round robin of paper 004 §3.4, the usual placement of parallel file systems. It ignores loads, so a straggler gets
+//! its share like any other server.
 
 use super::{Place, Turn};
 use crate::draw::Draw;

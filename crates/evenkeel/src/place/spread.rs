@@ -2,16 +2,16 @@
 
 use crate::model::Ratio;
 
-/// Loads of servers in four figures, in bytes.
+/// The distribution of server loads in four figures, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Spread {
-    /// The largest.
+    /// The largest load.
     pub max: u128,
-    /// The smallest.
+    /// The smallest load.
     pub min: u128,
-    /// Their mean.
+    /// The mean load.
     pub mean: Ratio,
-    /// Their standard deviation from it.
+    /// The standard deviation.
     pub stddev: f64,
 }
 

@@ -7,26 +7,26 @@ use super::MemberId;
 /// A write that waits in a window: a row of the paper's request table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// Which object; of equally long ones the lowest is placed first.
+    /// The object. Of equally long writes, the lowest object is placed first.
     pub object: u64,
     /// The default server of the object.
     pub default: MemberId,
-    /// Where in the object it begins. No policy looks at it.
+    /// Where in the object it starts. No policy uses it.
     pub offset: u64,
     /// Its length.
     pub bytes: u64,
 }
 
-/// All that a window writes to an object, or one write of it.
+/// Everything that a window writes to an object, or a single write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// Which object.
+    /// The object.
     pub object: u64,
     /// Its default server; that of the first write, if they differ.
     pub default: MemberId,
-    /// The length of all of it.
+    /// The total length.
     pub bytes: u128,
-    /// Its number, by first write.
+    /// Its number, in order of first writes.
     pub(super) number: u32,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct Steps {
 }
 
 impl Steps {
-    /// Divides a window into steps, in order of their first writes; without merging, each write is one.
+    /// Divides a window into steps, in order of their first writes. Without merging, each write is a step.
     pub(super) fn divide(&mut self, window: &[Write], merge: bool) {
         self.all.clear();
         self.of_write.clear();
@@ -57,8 +57,8 @@ impl Steps {
     }
 }
 
-/// The pieces of a write to a file that is cut into objects of so many bytes (at least 1): object, offset in it, length. A
-/// write without bytes is one piece without bytes; what would lie behind the last byte that has a number is left out.
+/// The pieces of a write to a file that is divided into objects of `object_bytes` (at least 1): object, offset in it,
+/// length. A write without bytes is one piece without bytes. Bytes beyond the largest offset are omitted.
 pub fn pieces(offset: u64, bytes: u64, object_bytes: u64) -> impl Iterator<Item = (u64, u64, u64)> {
     let size = object_bytes.max(1);
     let mut next = Some((offset, bytes.min(u64::MAX - offset)));

@@ -1,8 +1,8 @@
-//! `trh`: two servers drawn from the less loaded half, and the lighter of them.
+//! `trh`: draws two servers from the less loaded half, and takes the lighter of them.
 //!
-//! Two Random from Top Half of paper 004 §3.4.2, as its text has it: the listing draws from all servers, may draw the same
-//! one twice, and redirects where that is *not* worth it. The half is rounded down, but there is always one server in it.
-//! Where all of it have a copy already, the next server in the order is taken.
+//! Two Random from Top Half of paper 004 §3.4.2, following its text: the listing draws from all servers, may draw the
+//! same one twice, and redirects where that is *not* worth it. The half is rounded down, but has at least one server.
+//! If all servers in it have a copy already, the next server in the order is taken.
 
 use super::ranking::Ranking;
 use super::{Options, Place, Servers, Step, Turn};
@@ -16,7 +16,7 @@ pub struct Trh {
 }
 
 impl Trh {
-    /// For so many servers.
+    /// A policy for `n_servers` servers.
     pub fn new(n_servers: u32) -> Self {
         Self { ranking: Ranking::new(n_servers) }
     }

@@ -1,12 +1,14 @@
-//! `two-choice`: the default server and another one drawn are asked for their loads, and the lighter gets the write.
+//! `two-choice`: asks the default server and a random other one for their loads, and sends the write to the lighter.
 //!
-//! The authors' earlier scheduler, paper 004 §2.2, which the log is to replace: it needs two probes, four messages, for each
-//! write. Equal loads: the default. There is no threshold. Where there is no other server, none is asked.
+//! The authors' earlier scheduler, paper 004 §2.2, which the log is to replace: it needs two probes, four messages, for
+//! each write. If loads are equal, the default is taken. There is no threshold. If there is no other server, none is
+//! asked.
 //!
-//! Its two options, which the paper only outlines, are [`Probing`]. *Collaborative probes*: an answer is known to all writers
-//! for a while, so that fewer are needed; but meanwhile everybody runs to who was light. *Pre-assigning*: what is promised to a
-//! server counts as its load before it arrives. In the paper servers predict what they will be chosen for; here they are told.
-//! The paper's times are of clocks; writes have none, so they are counted in writes.
+//! Its two options, which the paper only outlines, are in [`Probing`]. *Collaborative probes*: all writers share an
+//! answer for a while, so fewer probes are needed, but meanwhile they all choose the server that was light.
+//! *Pre-assigning*: what is promised to a server counts as its load before it arrives. In the paper servers predict
+//! what they will be chosen for; here they are notified. The paper's times are clock times; writes have none, so time
+//! is counted in writes.
 
 use std::collections::VecDeque;
 
@@ -14,18 +16,19 @@ use super::{Place, Turn, draw_other};
 use crate::draw::Draw;
 use crate::model::MemberId;
 
-/// How writers learn loads. Usually each write asks for itself, when all before it have arrived.
+/// How writers learn loads. By default each write probes for itself, after all earlier writes have arrived.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Probing {
-    /// For so many writes all know what a server answered, the one that asked included; 0: it alone, for one copy.
+    /// For how many writes an answer is shared among all writers, including the one that asked. With 0, it is used by
+    /// that one alone, for one copy.
     pub shared_writes: u32,
-    /// So many writes are on their way when one is placed: servers have not got them yet.
+    /// How many writes are in flight when one is placed: servers have not received them yet.
     pub writes_in_flight: u32,
-    /// Whether what is promised to a server counts at once: in what it answers, and in what all know of it.
+    /// Whether what is promised to a server counts at once, both in its answers and in shared answers.
     pub pre_assign: bool,
 }
 
-/// What a server has answered, and the first write for which that holds no longer.
+/// What a server answered, and the first write for which the answer is no longer valid.
 #[derive(Clone, Copy, Debug, Default)]
 struct Answer {
     load: u128,
@@ -36,11 +39,11 @@ struct Answer {
 #[derive(Debug)]
 pub struct TwoChoice {
     probing: Probing,
-    /// The number of the write being placed, from 1 on: the time.
+    /// The number of the write being placed, from 1 on, used as the time.
     now: u64,
     /// The last answer of each server.
     answers: Vec<Answer>,
-    /// Writes that have not arrived, oldest first, and how many bytes of them go to each server.
+    /// Writes that have not arrived, oldest first, and how many of their bytes go to each server.
     in_flight: VecDeque<(u64, MemberId, u128)>,
     bytes_in_flight: Vec<u128>,
     n_probes: u64,
@@ -48,7 +51,7 @@ pub struct TwoChoice {
 }
 
 impl TwoChoice {
-    /// For so many servers.
+    /// A policy for `n_servers` servers.
     pub fn new(probing: Probing, n_servers: u32) -> Self {
         Self {
             probing,
@@ -61,7 +64,7 @@ impl TwoChoice {
         }
     }
 
-    /// The next write's turn; earlier ones arrive.
+    /// Advances to the next write; earlier ones arrive.
     fn tick(&mut self) {
         self.now += 1;
         let first_in_flight = self.now.saturating_sub(self.probing.writes_in_flight.into());
@@ -73,7 +76,7 @@ impl TwoChoice {
         }
     }
 
-    /// The load of a server as the writer knows it, who asks if nobody has lately.
+    /// The load of a server as the writer knows it. Probes the server if there is no recent answer.
     fn known_load(&mut self, turn: &Turn<'_>, server: MemberId) -> u128 {
         let answer = &mut self.answers[server.index()];
         if self.now >= answer.end {
@@ -81,7 +84,7 @@ impl TwoChoice {
             let promised = turn.servers.log.load(server);
             let load = match self.probing.pre_assign {
                 true => promised,
-                // Less may be left than was sent, if somebody has said that it is done.
+                // Less may be left than was sent, if it was reported as done.
                 false => promised.saturating_sub(self.bytes_in_flight[server.index()]),
             };
             *answer = Answer { load, end: self.now + u64::from(self.probing.shared_writes) };
@@ -98,7 +101,7 @@ impl TwoChoice {
         if self.known_load(turn, other) < load { other } else { turn.default }
     }
 
-    /// A copy is on its way to a server.
+    /// Records that a copy is in flight to a server.
     fn send(&mut self, server: MemberId, bytes: u128) {
         self.in_flight.push_back((self.now, server, bytes));
         self.bytes_in_flight[server.index()] += bytes;

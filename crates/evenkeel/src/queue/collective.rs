@@ -1,4 +1,4 @@
-//! A whole problem of collective I/O: who waits at which server, and when applications complete.
+//! A whole problem of collective I/O: which requests wait at which server, and when applications complete.
 
 use crate::model::{MAX_REQUESTS, Ratio, ServerId};
 
@@ -16,18 +16,18 @@ impl AppId {
     }
 }
 
-/// What an aggregator wants of a server, with the hints that the paper sends along.
+/// What an aggregator requests from a server, with the hints that the paper sends along.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Request {
-    /// Whose it is.
+    /// The application it belongs to.
     pub app: AppId,
-    /// Where it waits.
+    /// The server where it waits.
     pub server: ServerId,
-    /// Where in its file it begins; orders the requests of an application.
+    /// Where in its file it starts; orders the requests of an application.
     pub offset: u64,
-    /// How long the server takes.
+    /// How long the server takes to read it.
     pub read_ns: u64,
-    /// How long the aggregator then takes to send everybody their part: T of formula (1).
+    /// How long the aggregator then takes to send all processes their parts: T of formula (1).
     pub shuffle_ns: u64,
     /// Acceptable delay, formula (3).
     pub ad_ns: u64,
@@ -35,18 +35,18 @@ pub struct Request {
     pub rad: u32,
 }
 
-/// When an application is done. The paper has both: the first in §II, the second in §IV.
+/// When an application is done. The paper uses both: the first in §II, the second in §IV.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Model {
     /// Each aggregator shuffles as soon as it has its data: max (finish + shuffle).
     #[default]
     NoBarrier,
-    /// Shuffles begin when all data are there: max finish + max shuffle.
+    /// Shuffles start when all data have arrived: max finish + max shuffle.
     Barrier,
 }
 
 impl Model {
-    /// The name that results give it.
+    /// Its name in results.
     pub fn name(self) -> &'static str {
         match self {
             Self::NoBarrier => "no-barrier",
@@ -67,7 +67,7 @@ pub enum QueueError {
     TooManyRequests,
 }
 
-/// All requests that wait, at all servers.
+/// All waiting requests, at all servers.
 #[derive(Clone, Debug)]
 pub struct Collective {
     requests: Vec<Request>,
@@ -76,7 +76,7 @@ pub struct Collective {
     arrivals: Orders,
 }
 
-/// The order in which each server serves its requests; these are known by their row in the [`Collective`].
+/// The order in which each server serves its requests. Requests are identified by their row in the [`Collective`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Orders(pub(super) Vec<Vec<u32>>);
 
@@ -88,7 +88,7 @@ impl Orders {
 }
 
 impl Collective {
-    /// The requests in order of arrival. Their hints, `ad_ns` and `rad`, are computed here.
+    /// Takes the requests in order of arrival. Computes their hints, `ad_ns` and `rad`.
     pub fn new(n_apps: u32, n_servers: u32, mut requests: Vec<Request>) -> Result<Self, QueueError> {
         if requests.len() > MAX_REQUESTS {
             return Err(QueueError::TooManyRequests);
@@ -129,7 +129,7 @@ impl Collective {
         self.arrivals.0.len()
     }
 
-    /// Each server's requests as they arrive.
+    /// Each server's requests in order of arrival.
     pub fn arrivals(&self) -> &Orders {
         &self.arrivals
     }
@@ -139,8 +139,8 @@ impl Collective {
         self.slowest_ns[app.index()]
     }
 
-    /// The orders if every server decides alone: `decide` gets its requests as they arrived and says which of
-    /// them is first, second and so on.
+    /// The orders if every server decides alone. `decide` gets the server's requests in order of arrival and returns
+    /// which of them is first, second and so on.
     pub(super) fn each_server(&self, decide: impl Fn(&[Request]) -> Vec<usize>) -> Orders {
         let order = |rows: &Vec<u32>| {
             let requests: Vec<Request> = rows.iter().map(|&row| self.requests[row as usize]).collect();
@@ -149,8 +149,8 @@ impl Collective {
         Orders(self.arrivals.0.iter().map(order).collect())
     }
 
-    /// When each application is done if the servers follow `orders`, which must be of these requests. Without
-    /// requests it is done at 0.
+    /// When each application is done if the servers follow `orders`, which must be of these requests. An application
+    /// without requests is done at 0.
     pub fn completions(&self, orders: &Orders, model: Model) -> Vec<u128> {
         let mut done = vec![0; self.n_apps()];
         for queue in orders.iter() {
@@ -170,7 +170,7 @@ impl Collective {
     }
 }
 
-/// The mean completion; 0 of none.
+/// The mean completion time; 0 if there are none.
 pub fn mean_ns(completions: &[u128]) -> Ratio {
     // Those of a `Collective` fit: at most 2³⁰ times as many reads and a shuffle of 64 bits.
     let sum = completions.iter().fold(0, |sum: u128, &done| sum.saturating_add(done));

@@ -1,8 +1,8 @@
-//! The policies as queues that a server runs: requests come and go one by one. Paper 002 §V puts HIO there,
-//! into the request scheduler of PVFS2.
+//! The policies as queues that a server runs: requests come and go one by one. Paper 002 §V does this with HIO, in the
+//! request scheduler of PVFS2.
 //!
-//! If all requests are there before the first is taken, each queue gives them in the order of its policy.
-//! Later ones are put in their place among those that wait, or behind them (`hio`).
+//! If all requests are there before the first is taken, each queue returns them in the order of its policy. Later
+//! requests are inserted in order among the waiting ones, or after them (`hio`).
 //!
 //! ```
 //! use evenkeel::queue::discipline::Fifo;
@@ -27,26 +27,26 @@ use super::{AppId, Request, edd, hio, sio};
 /// A request at a server, with what it carries along.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Tagged {
-    /// Tells the caller which one it is; queues do not look at it.
+    /// Identifies the request to the caller; queues ignore it.
     pub id: u64,
-    /// What is wanted, and the application's hints.
+    /// The request itself, with the application's hints.
     pub request: Request,
-    /// Until when it should have been read, on the server's clock, if a planner has said so.
+    /// When it should have been read, on the server's clock, if a planner has set a date.
     pub due_ns: Option<u128>,
 }
 
-/// What waits at one server.
+/// The requests waiting at one server.
 pub trait Queue: fmt::Debug + Send {
     /// Adds a request that arrives now.
     fn push(&mut self, now_ns: u64, request: Tagged);
 
-    /// Takes the request to serve next; none only if none waits.
+    /// Takes the request to serve next; `None` only if none is waiting.
     fn pop(&mut self, now_ns: u64) -> Option<Tagged>;
 
-    /// How many wait.
+    /// How many requests are waiting.
     fn len(&self) -> usize;
 
-    /// Whether none waits.
+    /// Whether no request is waiting.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -81,12 +81,12 @@ pub struct Sorted {
 }
 
 impl Sorted {
-    /// `sio`: all are due at once.
+    /// `sio`: all have the same due date.
     pub fn sio() -> Self {
         Self { waiting: BTreeMap::new(), n_pushed: 0, has_due_dates: false }
     }
 
-    /// `hio-edd`: due as the planner said, or on arrival. So what has no planner is served by arrival, and
+    /// `hio-edd`: due when the planner said, or on arrival. So requests without a planner are served by arrival, and
     /// neither kind starves the other.
     pub fn hio_edd() -> Self {
         Self { has_due_dates: true, ..Self::sio() }
@@ -114,15 +114,15 @@ impl Queue for Sorted {
     }
 }
 
-/// `hio`: what waits is divided into sequences, as in the paper's §V, and ordered within each. A sequence is what
-/// has come while the one before was served, so nobody starves.
+/// `hio`: waiting requests are divided into sequences, as in the paper's §V, and ordered within each. A sequence is
+/// what arrived while the previous one was served, so no request starves.
 #[derive(Clone, Debug)]
 pub struct Hio {
     threshold: Ratio,
     tuning: Tuning,
-    /// The sequence that is served, the next one last.
+    /// The sequence being served; the next request is last.
     sequence: Vec<Tagged>,
-    /// What has come since, by arrival.
+    /// Requests that have arrived since, by arrival.
     fresh: Vec<Tagged>,
 }
 
@@ -153,8 +153,8 @@ impl Queue for Hio {
     }
 }
 
-/// `hio-edd-local`: a request gets its due date when the next one is taken, from all that wait then. The date
-/// stays, whoever comes later, so nobody starves.
+/// `hio-edd-local`: a request gets its due date when the next one is taken, from all requests that wait then. The date
+/// stays whatever arrives later, so no request starves.
 #[derive(Clone, Debug)]
 pub struct Local {
     dated: Sorted,
@@ -174,7 +174,7 @@ impl Queue for Local {
 
     fn pop(&mut self, now_ns: u64) -> Option<Tagged> {
         if !self.fresh.is_empty() {
-            // Those who wait already come first where SIO does not care.
+            // Requests that already wait come first where SIO does not care.
             let n_dated = self.dated.len();
             let all = self.dated.waiting.values().chain(&self.fresh);
             let queue: Vec<Request> = all.map(|tagged| tagged.request).collect();

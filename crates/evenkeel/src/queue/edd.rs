@@ -1,21 +1,20 @@
-//! Earliest due date: what HIO of paper 002 §III is after, with the promise that its §IV makes. Not in the
-//! paper.
+//! Earliest due date: what HIO of paper 002 §III aims at, with the promise that its §IV makes. Not in the paper.
 //!
-//! *`hio-edd`*. Under SIO every application completes at some time. From that follows until when each of its
-//! requests must have been read: without a barrier until that time less the request's shuffle, with a barrier
-//! less the application's longest shuffle. SIO keeps all these dates, and earliest due date first keeps all
-//! dates that any order keeps, so no application is later than under SIO. Some are earlier: their dates are
-//! tightened, and again. It needs the completions of all servers, so it is for a planner, who tells servers
-//! the dates. The dates of one model say nothing about the other.
+//! *`hio-edd`*. Under SIO every application completes at some time. That determines when each of its requests must have
+//! been read: without a barrier, at that time less the request's shuffle; with a barrier, less the application's
+//! longest shuffle. SIO meets all these dates, and earliest due date first meets all dates that any order meets, so no
+//! application is later than under SIO. Some are earlier: their dates are tightened, repeatedly. This needs the
+//! completions of all servers, so it is for a planner, which sends servers the dates. The dates of one model say
+//! nothing about the other.
 //!
-//! *`hio-edd-local`*. What a server can do with the hints of its own requests: a request is due when SIO
-//! would have read it, plus its acceptable delay. Then each request is shuffled no later than its
-//! application's slowest shuffle would end behind SIO's read: without a barrier, no application is later than
-//! SIO is *with* one. Nothing is promised if SIO has no barrier either, or both have one.
+//! *`hio-edd-local`*. What a server can do with the hints of its own requests: a request is due when SIO would have
+//! read it, plus its acceptable delay. Then the shuffle of each request ends no later than its application's slowest
+//! shuffle would after SIO's read: without a barrier, no application is later than SIO is *with* one. Nothing is
+//! promised if SIO has no barrier either, or both have one.
 
 use super::{Collective, Model, Orders, Request, sio};
 
-/// Passes after which the dates hardly change; each is as safe as the last.
+/// The most passes; after these the dates hardly change. Each pass is as safe as the last.
 const MOST_PASSES: usize = 10;
 
 /// `hio-edd`: no application is later than under SIO, in this model.
@@ -23,7 +22,7 @@ pub fn order(collective: &Collective, model: Model) -> Orders {
     by_due_date(collective, &sio::order(collective), &due_dates(collective, model))
 }
 
-/// The due dates of all requests behind [`order`]: what a planner tells the servers.
+/// The due dates of all requests behind [`order`]: what a planner sends to the servers.
 pub fn due_dates(collective: &Collective, model: Model) -> Vec<u128> {
     let sio = sio::order(collective);
     let mut done = collective.completions(&sio, model);
@@ -40,7 +39,7 @@ pub fn due_dates(collective: &Collective, model: Model) -> Vec<u128> {
     due
 }
 
-/// Until when requests have to be read so that applications complete at these times, which must be possible.
+/// When requests have to be read so that applications complete at these times, which must be feasible.
 fn due_for(collective: &Collective, done: &[u128], model: Model) -> Vec<u128> {
     let due = |request: &Request| {
         let shuffle_ns = match model {
@@ -52,7 +51,7 @@ fn due_for(collective: &Collective, done: &[u128], model: Model) -> Vec<u128> {
     collective.requests().iter().map(due).collect()
 }
 
-/// Every server by due date, ties as under SIO.
+/// Orders every server by due date; ties are broken as under SIO.
 fn by_due_date(collective: &Collective, sio: &Orders, due: &[u128]) -> Orders {
     let mut orders = sio.clone();
     let key = |&row: &u32| (due[row as usize], collective.requests()[row as usize].app);
@@ -60,7 +59,7 @@ fn by_due_date(collective: &Collective, sio: &Orders, due: &[u128]) -> Orders {
     orders
 }
 
-/// `hio-edd-local`: every server alone, from the hints of its requests.
+/// `hio-edd-local`: every server decides alone, from the hints of its requests.
 pub fn local_order(collective: &Collective) -> Orders {
     collective.each_server(|queue| {
         let due = local_due_dates(queue, 0);
@@ -70,7 +69,7 @@ pub fn local_order(collective: &Collective) -> Orders {
     })
 }
 
-/// For each request of one server when SIO, starting now, would have read it, plus its acceptable delay.
+/// For each request of one server, when SIO, starting now, would have read it, plus its acceptable delay.
 pub(super) fn local_due_dates(queue: &[Request], now_ns: u64) -> Vec<u128> {
     let mut due = vec![0; queue.len()];
     let mut finish_ns = u128::from(now_ns);

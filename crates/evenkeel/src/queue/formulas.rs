@@ -1,14 +1,13 @@
-//! The analytic model of paper 002 §IV: what m equal applications take on average.
+//! The analytic model of paper 002 §IV: the mean completion time of m equal applications.
 //!
-//! Each application has one request on each of n servers; all reads take t, the longest shuffle of each
-//! application s. (4) and (8) hold with a barrier, (5) and (7) with and without, (6) and (9) only without,
-//! and only if [`Even::is_best_case`].
+//! Each application has one request on each of n servers. All reads take t, and the longest shuffle of each application
+//! takes s. (4) and (8) hold with a barrier, (5) and (7) with and without, (6) and (9) only without, and only if
+//! [`Even::is_best_case`].
 //!
-//! Deviations. (4) is printed with 1/mⁿ before the sum, which overflows soon; here each term is divided. (6)
-//! needs at least as many servers as applications, so that each slowest aggregator can be first somewhere, and
-//! that one shuffle is longer than all others of its application by (m − 1)t; the paper has the longest and the
-//! shortest. That HIO's worst case is (7), and so never worse than SIO, is wrong: see
-//! [`hio`](super::hio).
+//! Deviations. (4) is printed with 1/mⁿ before the sum, which overflows soon; here each term is divided. (6) needs at
+//! least as many servers as applications, so that each slowest aggregator can be first somewhere. It also needs one
+//! shuffle to be longer than all others of its application by (m − 1)t; the paper compares the longest and the
+//! shortest. The claim that HIO's worst case is (7), and so never worse than SIO, is wrong: see [`hio`](super::hio).
 
 /// What is wrong with the parameters.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -22,7 +21,7 @@ pub enum FormulaError {
     TooLong,
 }
 
-/// The even case that the formulas speak about.
+/// The even case that the formulas describe.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Even {
     n_apps: u32,
@@ -69,33 +68,32 @@ impl Even {
         self.sio()
     }
 
-    /// (8): what SIO saves against NIO, with a barrier.
+    /// (8): what SIO saves over NIO, with a barrier.
     pub fn sio_saves(&self) -> f64 {
         0.5 * (f64::from(self.n_apps) - 1.0) * self.read - self.read * self.mean_idle_ranks()
     }
 
-    /// (9): what HIO at best saves against SIO, without a barrier.
+    /// (9): what HIO at best saves over SIO, without a barrier.
     pub fn hio_best_saves(&self) -> f64 {
         0.5 * (f64::from(self.n_apps) - 1.0) * self.read
     }
 
-    /// Whether (6) and (9) can be reached, where all other shuffles take at most `other_shuffles`: each
-    /// application has a server of its own, and its slowest aggregator takes longer than the others even when
-    /// these are read last.
+    /// Whether (6) and (9) can be reached if all other shuffles take at most `other_shuffles`: each application has its
+    /// own server, and its slowest aggregator takes longer than the others even if these are read last.
     pub fn is_best_case(&self, other_shuffles: f64) -> bool {
         let wait = (f64::from(self.n_apps) - 1.0) * self.read;
         self.n_servers >= self.n_apps && self.shuffle - other_shuffles >= wait
     }
 
-    /// Σ (x/m)ⁿ for x from 1 to m - 1: by how many ranks the last of n uniform ranks up to m falls short of
-    /// m, on average.
+    /// Σ (x/m)ⁿ for x from 1 to m - 1: by how many ranks the last of n uniform ranks up to m falls short of m, on
+    /// average.
     fn mean_idle_ranks(&self) -> f64 {
         let m = f64::from(self.n_apps);
         (1..self.n_apps).map(|x| power(f64::from(x) / m, self.n_servers)).sum()
     }
 }
 
-/// By squaring: the same on every machine.
+/// A power by repeated squaring: the same on every machine.
 fn power(mut base: f64, mut exponent: u32) -> f64 {
     let mut power = 1.0;
     while exponent > 0 {

@@ -1,18 +1,18 @@
 //! HIO, hierarchical I/O: the slowest aggregator of each application first. Paper 002 §III.C, Algorithm 1.
 //!
-//! Each server alone: if shuffles matter beside reads, it sorts its requests by relative acceptable delay,
-//! else by application. Then it *tunes*: where a request can wait longer than another takes, the two are
+//! Each server decides alone: if shuffles matter compared with reads, it sorts its requests by relative acceptable
+//! delay, otherwise by application. Then it *tunes*: where a request can wait longer than another takes, the two are
 //! exchanged.
 //!
-//! Deviations. Text and listing of the paper disagree on the exchanges: the text has neighbours, the listing
-//! has position j and any later k, charges the request that moves back only with one of those it lets pass,
-//! and skips a position whenever it stops. [`Tuning`] has both; the text's is the default. Ties of the sort,
-//! which the paper leaves open, go by application, then by arrival. The threshold is compared exactly; where
-//! nothing is read, any shuffle is above it.
+//! Deviations. Text and listing of the paper disagree on the exchanges. The text exchanges neighbours. The listing
+//! exchanges position j and any later k, charges the request that moves back only with one of those it lets pass, and
+//! skips a position whenever it stops. [`Tuning`] has both; the text's is the default. Ties of the sort, which the
+//! paper leaves open, are broken by application, then by arrival. The threshold is compared exactly; where nothing is
+//! read, any shuffle is above it.
 //!
-//! The paper holds that HIO is never worse than SIO. It is, wherever shuffles are shorter than about a queue
-//! of reads: each server then starts with another application, and none is done early. [`edd`](super::edd)
-//! keeps the promise.
+//! The paper claims that HIO is never worse than SIO. It is worse wherever shuffles are shorter than about a queue of
+//! reads: each server then starts with another application, and none is done early. [`edd`](super::edd) keeps the
+//! promise.
 
 use std::cmp::Ordering;
 
@@ -34,7 +34,7 @@ pub enum Tuning {
     /// paper's text.
     #[default]
     TextBubble,
-    /// As the paper's listing has it, letter by letter; takes up to quadratic time.
+    /// Exactly as in the paper's listing; takes up to quadratic time.
     ListingLiteral,
     /// As in the text, but only if the second can wait less than the first.
     Guarded,
@@ -43,9 +43,9 @@ pub enum Tuning {
 /// A request after tuning.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tuned {
-    /// Where it was before.
+    /// Its position before tuning.
     pub place: usize,
-    /// How long it could still wait, or has been put ahead.
+    /// How long it could still wait; exchanges that move it forward add to this.
     pub ad_ns: u128,
 }
 
@@ -54,7 +54,7 @@ pub fn order(collective: &Collective, threshold: Ratio, tuning: Tuning) -> Order
     collective.each_server(|queue| order_queue(queue, threshold, tuning))
 }
 
-/// The same for the queue of one server: which request is first, second and so on.
+/// The order for the queue of one server: which request is first, second and so on.
 pub(super) fn order_queue(queue: &[Request], threshold: Ratio, tuning: Tuning) -> Vec<usize> {
     let mut places: Vec<usize> = (0..queue.len()).collect();
     if shuffles_matter(queue, threshold) {
@@ -66,7 +66,7 @@ pub(super) fn order_queue(queue: &[Request], threshold: Ratio, tuning: Tuning) -
     tune(&sorted, tuning).into_iter().map(|tuned| places[tuned.place]).collect()
 }
 
-/// Exchanges requests of a sorted queue.
+/// Tunes a sorted queue by exchanging requests.
 pub fn tune(queue: &[Request], tuning: Tuning) -> Vec<Tuned> {
     let tuned = |(place, request): (usize, &Request)| Tuned { place, ad_ns: request.ad_ns.into() };
     let mut order: Vec<Tuned> = queue.iter().enumerate().map(tuned).collect();
@@ -114,7 +114,7 @@ fn shuffles_matter(queue: &[Request], threshold: Ratio) -> bool {
     }
 }
 
-/// Whether the first fraction is larger: by whole parts, then by the inverses of what is left, so nothing
+/// Whether the first fraction is larger. Compares whole parts, then the inverses of the rests, so that nothing
 /// overflows.
 fn is_above(first: (u128, u128), second: (u128, u128)) -> bool {
     let ((mut a, mut b), (mut c, mut d)) = (first, second);

@@ -1,19 +1,18 @@
 //! In which order does a server serve the requests of collective I/O? Paper 002.
 //!
-//! In two-phase collective I/O some processes of an application, its aggregators, read large pieces from the
-//! servers and then *shuffle* them: each sends every process its part. An application is done when all its
-//! aggregators are. So servers should first serve what has the longest shuffle ahead.
+//! In two-phase collective I/O some processes of an application, its aggregators, read large pieces from the servers
+//! and then *shuffle* them: each sends every process its part. An application is done when all its aggregators are. So
+//! servers should first serve the requests with the longest shuffles still to come.
 //!
-//! * [`shuffle`] – how long a shuffle takes, and how long a request can wait for another of its application
-//!   (§III.A, B).
+//! * [`shuffle`] – how long a shuffle takes, and how long a request can wait for another of its application (§III.A,
+//!   B).
 //! * [`Collective`] – a whole problem, and when its applications complete under given orders.
-//! * [`nio`], [`sio`], [`hio`] – the paper's policies (§III.C, §VI.A); [`edd`] – those that keep what the
-//!   paper promises.
+//! * [`nio`], [`sio`], [`hio`] – the paper's policies (§III.C, §VI.A); [`edd`] – policies that keep what the paper
+//!   promises.
 //! * [`discipline`] – the same policies as queues that a server runs, request by request.
 //! * [`formulas`] – the analytic model (§IV).
 //!
-//! Times are whole nanoseconds, or billionths of whatever the unit is; sums have 128 bits and cannot
-//! overflow.
+//! Times are whole nanoseconds, or billionths of whatever the unit is. Sums have 128 bits and cannot overflow.
 
 mod collective;
 pub mod discipline;
@@ -29,12 +28,12 @@ pub use discipline::{Queue, Tagged};
 
 use crate::model::Ratio;
 
-/// What policies have to know beside the requests.
+/// Parameters of the policies besides the requests.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// When an application counts as done.
     pub model: Model,
-    /// HIO looks at shuffles only if they take more than this share of the reads.
+    /// HIO considers shuffles only if they take more than this share of the reads.
     pub threshold: Ratio,
 }
 
@@ -47,10 +46,10 @@ impl Default for Options {
 /// A policy in both its forms.
 #[derive(Clone, Copy, Debug)]
 pub struct Discipline {
-    /// Whether it looks at [`Options::threshold`].
+    /// Whether it uses [`Options::threshold`].
     pub has_threshold: bool,
-    /// The order on every server, all requests being known.
+    /// The order on every server, if all requests are known.
     pub order: fn(&Collective, &Options) -> Orders,
-    /// The same as an empty queue of one server.
+    /// The policy as an empty queue of one server.
     pub queue: fn(&Options) -> Box<dyn Queue>,
 }

@@ -1,12 +1,11 @@
 //! How long an aggregator's shuffle takes, and how long its request can wait: paper 002 §III.A and §III.B.
 //!
-//! Formula (1) is printed with messages 0 < i < A, which would drop one; all count here. Without any message
-//! there is no shuffle and so no latency either, else p4 of Fig. 1 would shuffle. Messages go out in
-//! parallel, so the slowest counts; for a network card that sends one after the other there is
-//! [`Combine::Sum`].
+//! Formula (1) is printed with messages 0 < i < A, which would drop one; here all count. Without any message there is
+//! no shuffle and so no latency either, otherwise p4 of Fig. 1 would shuffle. Messages are sent in parallel, so the
+//! slowest counts. For a network card that sends one after another there is [`Combine::Sum`].
 //!
-//! Formula (2) finds out whether two processes share a node by their ranks modulo the number of *cores* of a
-//! node. With ranks dealt out in turn it is the number of *nodes* that counts; see [`Placement`].
+//! Formula (2) decides whether two processes share a node by their ranks modulo the number of *cores* of a node. With
+//! ranks assigned round robin, the number of *nodes* counts; see [`Placement`].
 
 /// What is wrong with the description of a shuffle.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -24,30 +23,30 @@ pub enum ShuffleError {
     TooLong(f64),
 }
 
-/// How the messages of one aggregator add up.
+/// How the messages of one aggregator are combined.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Combine {
-    /// They go out in parallel: the slowest counts, as printed.
+    /// They are sent in parallel: the slowest counts, as printed.
     #[default]
     Max,
-    /// One after the other.
+    /// They are sent one after another.
     Sum,
 }
 
 /// Which processes share a node: formula (2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// Ranks are dealt out to so many nodes in turn, Hydra's default and the paper's assumption.
+    /// Ranks are assigned to this many nodes round robin, Hydra's default and the paper's assumption.
     RoundRobin {
         /// How many nodes.
         nodes: u32,
     },
-    /// Each node has so many ranks in a row.
+    /// Each node has this many consecutive ranks.
     Block {
         /// Cores of a node.
         cores: u32,
     },
-    /// As printed: ranks that are equal modulo the cores of a node.
+    /// As printed: ranks that are equal modulo the cores of a node share a node.
     Literal {
         /// Cores of a node.
         n_c: u32,
@@ -66,7 +65,7 @@ impl Placement {
     }
 }
 
-/// What carries the shuffle.
+/// The network that carries the shuffle.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Network {
     intra_mb_per_s: f64,
@@ -93,8 +92,8 @@ impl Network {
         Ok(Self { intra_mb_per_s, inter_mb_per_s, latency_s, combine })
     }
 
-    /// Formula (1): how long `aggregator` takes to send its `messages`, each a rank and a size in MB. Nothing
-    /// is sent to itself, nor a message of size 0.
+    /// Formula (1): how long `aggregator` takes to send its `messages`, each a rank and a size in MB. Messages to
+    /// itself and messages of size 0 are not sent.
     pub fn shuffle_s(
         &self,
         placement: Placement,
@@ -124,25 +123,24 @@ fn is_quantity(number: f64) -> bool {
     number.is_finite() && number >= 0.0
 }
 
-/// Seconds in whole nanoseconds, to the nearest.
+/// Converts seconds to whole nanoseconds, to the nearest.
 pub fn to_ns(seconds: f64) -> Result<u64, ShuffleError> {
     const MOST_NS: f64 = u64::MAX as f64;
     let nanos = (seconds * 1e9).round();
-    // Not a number is in no range.
+    // NaN is in no range.
     if (0.0..MOST_NS).contains(&nanos) { Ok(nanos as u64) } else { Err(ShuffleError::TooLong(seconds)) }
 }
 
-/// Formula (3): how much longer than each of these shuffles of one application its slowest takes.
+/// Formula (3): how much longer the slowest of these shuffles of one application takes than each of them.
 ///
-/// The text of §II says that p4 of Fig. 2 can wait for 12t. By this formula it is 6t: what more it could wait
-/// is owed to the order in which the others are served.
+/// The text of §II says that p4 of Fig. 2 can wait for 12t. By this formula it is 6t: any longer wait depends on the
+/// order in which the others are served.
 pub fn acceptable_delays(shuffles_ns: &[u64]) -> Vec<u64> {
     let slowest = shuffles_ns.iter().copied().max().unwrap_or(0);
     shuffles_ns.iter().map(|shuffle| slowest - shuffle).collect()
 }
 
-/// The relative acceptable delays of one application: equal delays have the same rank, and no rank is left
-/// out.
+/// The relative acceptable delays of one application: equal delays have the same rank, and no rank is skipped.
 pub fn ranks(delays_ns: &[u64]) -> Vec<u32> {
     let mut distinct = delays_ns.to_vec();
     distinct.sort_unstable();

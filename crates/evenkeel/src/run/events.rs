@@ -12,11 +12,11 @@ fn can_have(slots: u32) -> Result<(), Misfit> {
     if (1..=MAX_SLOTS).contains(&slots) { Ok(()) } else { Err(Misfit::BadSlots(slots)) }
 }
 
-/// The most replicas a request that arrives may have.
+/// The maximum number of replicas of a request that arrives.
 const MOST_REPLICAS: usize = 1000;
 
 impl Executor {
-    /// Takes an event in; what is to be done comes out. After an error nothing has changed.
+    /// Handles an event, and appends the resulting actions to `out`. After an error nothing has changed.
     pub fn on_event(&mut self, now_ns: u64, event: Event<'_>, out: &mut Vec<Action>) -> Result<(), Misfit> {
         if now_ns < self.now_ns {
             return Err(Misfit::Past { now_ns: self.now_ns });
@@ -61,7 +61,7 @@ impl Executor {
         Ok(())
     }
 
-    /// Whether an event can be, after what came before.
+    /// Whether an event is possible after the events before it.
     fn fits(&self, event: Event<'_>) -> Result<(), Misfit> {
         match event {
             Event::Arrived { request, client, replicas, .. } => self.can_arrive(request, client, replicas),
@@ -92,7 +92,7 @@ impl Executor {
         }
     }
 
-    /// Whether all that is told of a request can be.
+    /// Whether the properties of an arriving request are valid.
     fn can_arrive(&self, request: RequestId, client: ClientId, replicas: &[ServerId]) -> Result<(), Misfit> {
         if self.requests.find(request).is_some() {
             return Err(Misfit::Known(request));
@@ -146,7 +146,7 @@ impl Executor {
         }
     }
 
-    /// Starts nothing at a server that has something else to do before that is done.
+    /// Starts nothing at a server until it is done with its backlog.
     pub(super) fn wait_until_free(&mut self, server: ServerId) {
         let free_from_ns = self.gauges[server.index()].free_from_ns;
         if free_from_ns > self.now_ns {
@@ -155,7 +155,7 @@ impl Executor {
         }
     }
 
-    /// Lets a server begin, if it is up and done with what it had to do before.
+    /// Opens the slots of a server, if it is up and done with its backlog.
     pub(super) fn open(&mut self, server: ServerId) {
         let gauge = &self.gauges[server.index()];
         if gauge.is_up && gauge.free_from_ns <= self.now_ns {
@@ -164,14 +164,14 @@ impl Executor {
         }
     }
 
-    /// A request is there; one that another client took over, at that client.
+    /// Delivers a request, to the client that took it over if there is one.
     fn deliver(&mut self, request: u32, client: ClientId, out: &mut Vec<Action>) {
         let id = self.over(request);
         self.counts.delivered += 1;
         out.push(Action::Deliver { request: id, client });
     }
 
-    /// Nothing more is to be done for a request, which is forgotten.
+    /// Closes a request and forgets it.
     pub(super) fn over(&mut self, request: u32) -> RequestId {
         let id = self.requests[request].id;
         self.free_pieces_of(request);
@@ -201,7 +201,7 @@ impl Executor {
     }
 
     fn on_cancelled(&mut self, request: RequestId, out: &mut Vec<Action>) {
-        // One that is empty was delivered as the run began.
+        // An empty request was delivered when the run began.
         if let Some(request) = self.requests.find(request) {
             self.leave_plan();
             self.counts.cancelled += 1;
@@ -217,7 +217,7 @@ impl Executor {
         }
     }
 
-    /// So much of a transfer has been moved by now.
+    /// Learns that `moved` blocks of a transfer have been moved by now.
     fn learn(&mut self, run: &Running, moved: Nanoblocks) {
         let more = moved - run.moved;
         if more > 0 {
@@ -250,7 +250,7 @@ impl Executor {
             self.leave_plan();
         }
         if run.is_alone {
-            // Of most requests nothing else has to be known, which is quicker.
+            // For most requests nothing else needs to be known, which is faster.
             self.free_piece(run.piece);
             self.forget(run.request, run.id);
             self.counts.delivered += 1;
@@ -260,14 +260,14 @@ impl Executor {
         }
     }
 
-    /// One more piece of a request is there: whether it was the last.
+    /// Counts one more piece of a request as delivered. Returns whether it was the last.
     fn is_last_piece(&mut self, request: u32) -> bool {
         let known = &mut self.requests[request];
         known.n_left -= 1;
         known.n_left == 0
     }
 
-    /// Forgets a transfer that had moved so much; its slots are free.
+    /// Removes a transfer that had moved this much, and frees its slots.
     pub(super) fn release(&mut self, transfer: TransferId, moved: Nanoblocks) {
         let Some(run) = self.running.remove(transfer) else { return };
         let server = run.server.index();
@@ -277,7 +277,7 @@ impl Executor {
         self.to_look_at.extend([End::Server(run.server.0), End::Client(run.client.0)]);
     }
 
-    /// Breaks a transfer off.
+    /// Breaks off a transfer.
     pub(super) fn withdraw(&mut self, transfer: TransferId, out: &mut Vec<Action>) {
         if let Some(run) = self.running.get(transfer) {
             let moved = run.moved;
@@ -286,7 +286,7 @@ impl Executor {
         }
     }
 
-    /// The same for one of two of the same piece, and the other was quicker.
+    /// Breaks off a transfer whose twin was faster.
     fn lose(&mut self, transfer: TransferId, out: &mut Vec<Action>) {
         if let Some(run) = self.running.get(transfer) {
             self.gauges[run.server.index()].broken_off();
@@ -294,8 +294,8 @@ impl Executor {
         }
     }
 
-    /// Starts what can start and does what is due, until there is nothing more. If all is to be planned anew, that waits
-    /// for the next event, which may bring the plan.
+    /// Starts everything that can start and fires due timers, until nothing is left to do. If a new plan is requested,
+    /// the rest waits for the next event, which may bring the plan.
     fn settle(&mut self, out: &mut Vec<Action>) {
         loop {
             if self.wants_replan && self.ask_for_plan(out) {
@@ -308,12 +308,12 @@ impl Executor {
         }
     }
 
-    /// The end of all times never comes.
+    /// Whether a time has come. The end of time never does.
     fn is_due(&self, at_ns: u64) -> bool {
         at_ns <= self.now_ns && at_ns < u64::MAX
     }
 
-    /// Does the next that is due.
+    /// Fires the next due timer. Returns false if none is due.
     fn is_anything_due(&mut self, out: &mut Vec<Action>) -> bool {
         while let Some(&(until_ns, entry)) = self.parked.front() {
             let is_stale = self.marks.is_stale(entry);

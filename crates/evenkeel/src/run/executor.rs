@@ -1,4 +1,4 @@
-//! The executor's state, and how it begins.
+//! The executor's state, and how it starts.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -17,13 +17,13 @@ use super::{BadPlan, Counts, RequestId, Settings};
 use crate::draw::Seeded;
 use crate::model::{Batch, Cluster, Fixed, Ratio, Schedule, ServerId, Transfer};
 
-/// What is planned of a request may be off its size by so much, since plans are rounded.
+/// The planned blocks of a request may differ from its size by this much, since plans are rounded.
 const ROUNDED: Nanoblocks = 1_000_000;
 
-/// Less than that is no lateness: clocks tick, and sizes are rounded to bytes.
+/// A delay shorter than this is not late: clocks tick, and sizes are rounded to bytes.
 pub(super) const ROUNDED_NS: u64 = 1_000;
 
-/// Carries out a plan, or serves what arrives; see [the room](super).
+/// Executes a plan, or serves requests as they arrive; see [the room](super).
 #[derive(Debug)]
 pub struct Executor {
     /// The batch of the plan without its requests: clients and servers by name.
@@ -35,7 +35,7 @@ pub struct Executor {
     pub(super) now_ns: u64,
     pub(super) has_begun: bool,
     pub(super) requests: Requests,
-    /// At first in the plan's order.
+    /// Initially in the plan's order.
     pub(super) pieces: Vec<Piece>,
     /// Pieces of requests that are over.
     pub(super) free_pieces: Vec<u32>,
@@ -45,24 +45,26 @@ pub struct Executor {
     pub(super) gauges: Vec<Gauge>,
     pub(super) running: Transfers,
     pub(super) timers: Timers,
-    /// What waits for a server to come back, and until when.
+    /// The pieces that wait for a server to come back, and until when.
     pub(super) parked: VecDeque<(u64, Entry)>,
-    /// What waits for any of its servers to be free.
+    /// The pieces that wait for any of their servers to be free.
     pub(super) undecided: Undecided,
     pub(super) barred: Barred,
     /// Since when requests have been refused without any progress.
     pub(super) refused_since_ns: BTreeMap<u32, u64>,
     /// Whether nothing was late and nothing has failed.
     pub(super) keeps_to_plan: bool,
-    /// All that waits, in the plan's order; only under a limit on all transfers, and as long as all goes as planned.
+    /// All waiting pieces, in the plan's order. Only used under a limit on all transfers, while everything goes to
+    /// plan.
     pub(super) in_turn: VecDeque<Entry>,
     /// Nodes at which something may be able to start.
     pub(super) to_look_at: Vec<End>,
-    /// Ends that could start something but for the limit on all.
+    /// Ends that could start a transfer if it were not for the limit on all transfers.
     pub(super) limited: VecDeque<End>,
-    /// Clients that had nothing to do when they were looked at.
+    /// Clients that were idle when they were looked at.
     pub(super) idle: Vec<u32>,
-    /// The longest lists of clients on top, as they were at some time; only if work is shared.
+    /// The clients by the length of their lists, the longest on top, as of some earlier time. Only used if work is
+    /// shared.
     pub(super) longest: BinaryHeap<(u32, Reverse<u32>)>,
     pub(super) recent: Recent,
     pub(super) hedge_left: Nanoblocks,
@@ -70,15 +72,15 @@ pub struct Executor {
     pub(super) predicted_ns: u64,
     pub(super) planned_at_ns: u64,
     pub(super) wants_replan: bool,
-    /// What is being planned anew.
+    /// The plan that is being made.
     pub(super) planning: Option<Planning>,
-    /// The rest of [`Counts`] is known otherwise.
+    /// The rest of [`Counts`] is computed on demand.
     pub(super) counts: Counts,
     pub(super) moved: Nanoblocks,
     pub(super) trace: Trace,
 }
 
-/// One end of transfers.
+/// One end of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
     Client(u32),
@@ -86,8 +88,8 @@ pub(super) enum End {
 }
 
 impl Executor {
-    /// An executor of the plan of all or some of the requests; what is not in the plan may arrive. The run starts at
-    /// `now_ns`, and with the first event. What it needs of the batch it keeps.
+    /// Creates an executor for a plan of all or some of the requests. Requests that are not in the plan may arrive. The
+    /// run starts at `now_ns`, and with the first event. The executor keeps what it needs of the batch.
     pub fn new(
         batch: &Batch,
         cluster: &Cluster,
@@ -137,7 +139,7 @@ impl Executor {
         Ok(executor)
     }
 
-    /// Cuts requests into the pieces of the plan, and lists them in the order of their starts.
+    /// Cuts requests into the pieces of the plan, and lists them by planned start.
     fn take_plan(&mut self, batch: &Batch, plan: &Schedule) -> Result<(), BadPlan> {
         if plan.transfers.len() >= NONE as usize {
             return Err(BadPlan::TooMany);
@@ -174,7 +176,7 @@ impl Executor {
         self.pieces[piece as usize].next = next;
     }
 
-    /// Cuts a request into pieces, and tells when each is to start.
+    /// Cuts a request into pieces, and records when each is to start.
     fn cut_as_planned(
         &mut self,
         batch: &Batch,
@@ -195,7 +197,7 @@ impl Executor {
             if !holders.contains(&server) {
                 return Err(BadPlan::NotHeld { request: row, server });
             }
-            // What was rounded up beyond the end is cut off, and what is missing there follows below.
+            // Blocks that were rounded up beyond the end are cut off; blocks missing at the end are added below.
             let within = blocks.nanos().min(size.saturating_sub(planned));
             if within > 0 {
                 order.push((start, cuts.len() as u32));
@@ -236,7 +238,7 @@ impl Executor {
         }
     }
 
-    /// The end of a transfer that starts as planned, and half its length more.
+    /// The planned end of a transfer, plus half its duration.
     fn due_ns(&self, start: Fixed, server: ServerId, blocks: Nanoblocks) -> u64 {
         let start_ns = duration_ns(gauge::blocks(start.nanos()) * self.settings.block_ns);
         let takes_ns = duration_ns(gauge::blocks(blocks) * self.gauges[server.index()].pace_ns * 1.5);
@@ -248,7 +250,7 @@ impl Executor {
         Nanoblocks::from(self.requests[request].blocks) * 1_000_000_000
     }
 
-    /// Some blocks of a request, for its own client.
+    /// A piece of a request, for the request's own client.
     pub(super) fn piece(
         &self,
         request: u32,
@@ -262,7 +264,7 @@ impl Executor {
         Piece { request, id, client, server, next: NONE, offset, blocks, due_ns: u64::MAX }
     }
 
-    /// Adds a piece, which is in its request's ring of pieces and in no list.
+    /// Adds a piece that is in its request's ring of pieces and in no list.
     pub(super) fn add_piece(&mut self, piece: Piece) -> u32 {
         let number = if let Some(number) = self.free_pieces.pop() {
             self.pieces[number as usize] = piece;
@@ -277,7 +279,7 @@ impl Executor {
         number
     }
 
-    /// Frees the pieces of a request that is over. Whatever lists still have of them is stale.
+    /// Frees the pieces of a request that is over. Entries of them that remain in lists are stale.
     pub(super) fn free_pieces_of(&mut self, request: u32) {
         let first = self.requests[request].first;
         let mut next = first;
@@ -295,13 +297,13 @@ impl Executor {
         self.free_pieces.push(piece);
     }
 
-    /// The pieces of a request, from any of them on.
+    /// The pieces of a request, starting from any of them.
     pub(super) fn ring(&self, first: u32) -> impl Iterator<Item = u32> {
         let after = move |&piece: &u32| Some(self.pieces[piece as usize].next).filter(|&next| next != first);
         std::iter::successors(Some(first).filter(|&first| first != NONE), after)
     }
 
-    /// When it has to be woken, if nothing happens before.
+    /// When the executor must be woken, if no event comes before.
     pub fn wake_at(&self) -> Option<u64> {
         let holds_back = self.planning.as_ref().is_some_and(|planning| planning.is_new);
         if !self.has_begun || holds_back {
@@ -314,12 +316,12 @@ impl Executor {
         self.timers.next_ns().into_iter().chain(parked).min().filter(|&at_ns| at_ns < u64::MAX)
     }
 
-    /// Whether every request that is planned or has arrived was delivered or has failed.
+    /// Whether every request that was planned or has arrived was delivered or has failed.
     pub fn is_idle(&self) -> bool {
         self.requests.len() == 0
     }
 
-    /// What it has done so far.
+    /// What the executor has done so far.
     pub fn counts(&self) -> Counts {
         Counts {
             open: self.requests.len(),
@@ -336,7 +338,7 @@ impl Executor {
     }
 }
 
-/// A time of a plan in nanoseconds, as long as can be if it is longer.
+/// A time of a plan in nanoseconds, saturating at 64 bits.
 pub(super) fn to_ns(time: Ratio, block_ns: f64) -> u64 {
     duration_ns(time.to_f64() * block_ns)
 }

@@ -1,14 +1,14 @@
-//! What is known of a server while it works: what it has to do, and how fast it turned out to be.
+//! What is known about a server while it works: its load, and how fast it turned out to be.
 
 use crate::model::{Cluster, Server};
 
-/// How much of the difference the decayed mean goes towards what a whole transfer shows.
+/// The share of the difference by which a whole transfer moves the decayed mean.
 const LEARN: f64 = 0.1;
-/// After so long half of a peak is forgotten: long against a transfer, short against an outage (Finagle's default).
+/// Half of a peak is forgotten after this time: long against a transfer, short against an outage (Finagle's default).
 const PEAK_NS: f64 = 10e9;
-/// After so many times what a late transfer had taken, half of the fear of its server is forgotten.
+/// Half of the fear of a server is forgotten after this many times the duration of its late transfer.
 const FEAR: f64 = 4.0;
-/// Transfers that the 95th percentile is taken of.
+/// The number of transfers from which the 95th percentile is taken.
 const N_RECENT: usize = 64;
 
 /// Billionths of a block: exact, and no sum overflows.
@@ -16,35 +16,36 @@ pub(super) type Nanoblocks = u128;
 
 /// Blocks as a float.
 pub(super) fn blocks(nanos: Nanoblocks) -> f64 {
-    // Mostly small, and then much quicker.
+    // Mostly small, and then much faster.
     u64::try_from(nanos).map_or(nanos as f64, |nanos| nanos as f64) / 1e9
 }
 
-/// A float of nanoseconds as a duration: whatever is beyond 64 bits is as long as can be.
+/// Nanoseconds as a duration. Values beyond 64 bits saturate.
 pub(super) fn duration_ns(ns: f64) -> u64 {
     ns as u64
 }
 
-/// What is known of a server.
+/// What is known about a server.
 #[derive(Clone, Debug)]
 pub(super) struct Gauge {
-    /// Queued and running, as far as is known.
+    /// Blocks queued and in flight, as far as is known.
     pub(super) left: Nanoblocks,
     pub(super) is_up: bool,
     /// Whether it belongs to the cluster, and may come back if it is down.
     pub(super) is_member: bool,
-    /// Until then it is busy with what it had to do before.
+    /// Until then it is busy with its backlog.
     pub(super) free_from_ns: u64,
-    /// Nanoseconds a block, in one transfer: as is to be feared, the decayed mean that was seen, and as it was said to be.
+    /// Nanoseconds per block in one transfer: the pace to be feared, the decayed mean of the observed pace, and the
+    /// declared pace.
     pub(super) pace_ns: f64,
     proven_ns: f64,
     planned_pace_ns: f64,
-    /// When something was late for the last time, and how long it had taken then.
+    /// When a transfer was last late, and how long it had taken by then.
     feared_at_ns: u64,
     feared_for_ns: u64,
-    /// Transfers that were late and broken off since one was seen to move.
+    /// Late transfers that were broken off since one was last seen to move.
     n_broken_off: u32,
-    /// The same, but it rises at once and falls slowly.
+    /// The pace again, but rising at once and falling slowly.
     peak_ns: f64,
     peak_at_ns: u64,
     slots: f64,
@@ -70,28 +71,29 @@ impl Gauge {
         }
     }
 
-    /// The server has become what another gauge says; what it has to do and whether it is up stays as it is.
+    /// Takes over the properties in `new`. The load and whether the server is up stay as they are.
     pub(super) fn changed(&mut self, new: &Self) {
         *self = Self { left: self.left, is_up: self.is_up, ..new.clone() };
     }
 
-    /// All servers of a cluster.
+    /// The gauges of all servers of a cluster.
     pub(super) fn all(cluster: &Cluster, block_ns: f64, now_ns: u64) -> Vec<Self> {
         cluster.servers().iter().map(|server| Self::new(server, block_ns, now_ns)).collect()
     }
 
-    /// Whether it takes more than so many times as long for a block as it was said to.
+    /// Whether a block takes more than `factor` times as long as declared.
     pub(super) fn is_slower_by(&self, factor: f64) -> bool {
         self.pace_ns > self.planned_pace_ns * factor
     }
 
-    /// How long the server takes for all it has to do and so much more.
+    /// How long the server takes for its whole load and `more`.
     pub(super) fn wait_ns(&self, now_ns: u64, more: Nanoblocks) -> f64 {
         let busy_ns = self.free_from_ns.saturating_sub(now_ns) as f64;
         busy_ns + blocks(self.left + more) * self.pace_at(now_ns) / self.slots
     }
 
-    /// The pace without the fears that are forgotten: who is avoided proves nothing, and needs another chance.
+    /// The pace without the forgotten part of the fear: a server that is avoided proves nothing, and needs another
+    /// chance.
     fn pace_at(&self, now_ns: u64) -> f64 {
         let memory_ns = FEAR * self.feared_for_ns as f64;
         let passed_ns = now_ns.saturating_sub(self.feared_at_ns) as f64;
@@ -99,13 +101,13 @@ impl Gauge {
         self.proven_ns + fear_ns * memory_ns / (memory_ns + passed_ns).max(1.0)
     }
 
-    /// The same at the slowest pace seen lately.
+    /// Like `wait_ns`, at the slowest pace seen lately.
     pub(super) fn peak_wait_ns(&self, now_ns: u64, more: Nanoblocks) -> f64 {
         let busy_ns = self.free_from_ns.saturating_sub(now_ns) as f64;
         busy_ns + blocks(self.left + more) * self.peak_at(now_ns) / self.slots
     }
 
-    /// The peak as far as it is not forgotten.
+    /// The part of the peak that is not forgotten.
     ///
     /// Finagle and tower let it decay exponentially; a hyperbola needs no function that differs between machines.
     fn peak_at(&self, now_ns: u64) -> f64 {
@@ -113,12 +115,12 @@ impl Gauge {
         self.pace_ns + (self.peak_ns - self.pace_ns).max(0.0) * PEAK_NS / (PEAK_NS + passed_ns)
     }
 
-    /// So many blocks were moved in this time, `share` of a transfer.
+    /// Learns that `moved` blocks took this time. They are `share` of a transfer.
     pub(super) fn learn(&mut self, now_ns: u64, moved: Nanoblocks, took_ns: u64, share: f64) {
         if moved > 0 {
             let pace_ns = took_ns as f64 / blocks(moved);
-            // What was only feared, because something was late, gives way to what is seen; but by a coarse clock some
-            // transfers take no time.
+            // A pace that was only feared, because a transfer was late, gives way to the observed one. By a coarse
+            // clock, though, some transfers take no time.
             if self.pace_ns > self.proven_ns && took_ns > 0 {
                 self.proven_ns = pace_ns.min(self.pace_ns);
             } else {
@@ -130,7 +132,7 @@ impl Gauge {
         }
     }
 
-    /// So many blocks have not been moved yet after this time.
+    /// Learns that `left` blocks have not been moved after this time.
     pub(super) fn at_least(&mut self, now_ns: u64, left: Nanoblocks, passed_ns: u64) {
         if left > 0 {
             self.pace_ns = self.pace_ns.max(passed_ns as f64 / blocks(left));
@@ -139,7 +141,7 @@ impl Gauge {
         }
     }
 
-    /// A transfer that was late was broken off. The first time it alone is to blame; if the next one is late too, the
+    /// A late transfer was broken off. The first time only the transfer is to blame; if the next one is late too, the
     /// server is.
     pub(super) fn broken_off(&mut self) {
         if self.pace_ns > self.proven_ns {
@@ -158,7 +160,7 @@ impl Gauge {
     }
 }
 
-/// The paces of the last transfers, of all servers.
+/// The paces of the latest transfers of all servers.
 #[derive(Debug, Default)]
 pub(super) struct Recent {
     paces_ns: Vec<f64>,
@@ -167,7 +169,7 @@ pub(super) struct Recent {
 }
 
 impl Recent {
-    /// Takes one in. The percentile follows every few.
+    /// Adds a pace. The percentile is updated every few paces.
     pub(super) fn push(&mut self, pace_ns: f64) {
         if self.paces_ns.len() < N_RECENT {
             self.paces_ns.push(pace_ns);
@@ -182,7 +184,7 @@ impl Recent {
         }
     }
 
-    /// Nanoseconds a block that 95 of 100 keep to, once enough are known.
+    /// The nanoseconds per block that 95 in 100 stay within, once enough are known.
     pub(super) fn p95_ns(&self) -> Option<f64> {
         self.p95_ns
     }

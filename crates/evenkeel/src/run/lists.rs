@@ -8,7 +8,7 @@ use super::gauge::Nanoblocks;
 use crate::graph::sets::bits::Bits;
 use crate::model::{ClientId, Fixed, ServerId};
 
-/// No piece.
+/// Stands for no piece.
 pub(super) const NONE: u32 = u32::MAX;
 
 /// Where a piece is.
@@ -18,9 +18,9 @@ pub(super) enum State {
     Queued,
     /// All servers that hold it are down.
     Parked,
-    /// In the lists of its client and of all servers that hold it, for whichever is free first.
+    /// In the lists of its client and of all servers that hold it. The first of these to be free takes it.
     Undecided,
-    /// Under way.
+    /// In flight.
     Running,
     /// Done, or given up with its request.
     Over,
@@ -30,16 +30,16 @@ pub(super) enum State {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Piece {
     pub(super) request: u32,
-    /// The request's number, which is told when it starts and ends.
+    /// The request's number, for the actions at its start and end.
     pub(super) id: RequestId,
     pub(super) client: ClientId,
-    /// Where it waits.
+    /// The server it waits at.
     pub(super) server: ServerId,
     /// The next piece of the same request, in a ring.
     pub(super) next: u32,
     pub(super) offset: Fixed,
     pub(super) blocks: Fixed,
-    /// Who is done later than that is off the plan.
+    /// A piece that is done later than this is off the plan.
     pub(super) due_ns: u64,
 }
 
@@ -48,7 +48,7 @@ impl Piece {
         self.blocks.nanos()
     }
 
-    /// The piece but for so much of its beginning.
+    /// The piece without the first `first` of its blocks.
     pub(super) fn without(self, first: Nanoblocks) -> Self {
         let fixed = |nanos| Fixed::from_nanos(nanos).unwrap_or(Fixed::ZERO);
         let (offset, blocks) = (self.offset.nanos() + first, self.size() - first);
@@ -59,8 +59,8 @@ impl Piece {
 /// A power of two, so that turns can wrap.
 const N_STATES: u32 = 8;
 
-/// Where each piece is, and how often it was put somewhere: entries of earlier turns are stale. Apart from the
-/// pieces, since lists are looked through all the time.
+/// The state of each piece, and how often it was placed: entries of earlier turns are stale. Stored apart from the
+/// pieces, since lists are scanned all the time.
 #[derive(Debug)]
 pub(super) struct Marks(Vec<u32>);
 
@@ -69,7 +69,7 @@ impl Marks {
         Self(Vec::with_capacity(n))
     }
 
-    /// One more piece, which is to be queued.
+    /// Adds a piece, which is to be queued.
     pub(super) fn push(&mut self) {
         self.0.push(State::Queued as u32);
     }
@@ -84,13 +84,13 @@ impl Marks {
         *mark = *mark - *mark % N_STATES + state as u32;
     }
 
-    /// Puts a piece somewhere anew.
+    /// Places a piece in a new state.
     pub(super) fn put(&mut self, piece: u32, state: State) {
         self.0[piece as usize] = self.0[piece as usize].wrapping_add(N_STATES);
         self.set(piece, state);
     }
 
-    /// An entry that is good as long as the piece stays where it is.
+    /// An entry that is valid as long as the piece stays where it is.
     pub(super) fn entry(&self, piece: u32, other: u32) -> Entry {
         Entry { piece, mark: self.0[piece as usize], other }
     }
@@ -100,15 +100,15 @@ impl Marks {
     }
 }
 
-/// So few stale entries do not matter.
+/// This few stale entries do not matter.
 pub(super) const FEW: usize = 64;
 
-/// A piece's place in a list. It is not taken out when the piece leaves, but known as stale.
+/// A piece's place in a list. The entry is not removed when the piece leaves, but becomes stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) piece: u32,
     mark: u32,
-    /// The client, in the list of a server; else the server.
+    /// In the list of a server, the client; else the server.
     pub(super) other: u32,
 }
 
@@ -116,12 +116,12 @@ pub(super) struct Entry {
 #[derive(Debug)]
 pub(super) struct Side {
     nodes: Vec<Node>,
-    /// Those with a slot: lists are looked through for them, and this stays in the cache.
+    /// Nodes with a free slot. List scans read this, and it stays in the cache.
     free: Bits,
 }
 
 impl Side {
-    /// Nodes with so many slots, whose lists will have so many entries.
+    /// Nodes, each with its number of slots and the number of entries its list will have.
     pub(super) fn new(nodes: impl ExactSizeIterator<Item = (u32, usize)>) -> Self {
         let mut free = Bits::none(nodes.len());
         let node = |(number, (slots, n_entries))| {
@@ -133,7 +133,7 @@ impl Side {
         Self { nodes: (0..).zip(nodes).map(node).collect(), free }
     }
 
-    /// One more node.
+    /// Adds a node.
     pub(super) fn push(&mut self, slots: u32) {
         self.nodes.push(Node { slots, ..Node::default() });
         self.free.grow(self.nodes.len());
@@ -144,7 +144,7 @@ impl Side {
         self.free.has(node as u32)
     }
 
-    /// Whether more transfers are under way at a node than it has slots, since it has lost some.
+    /// Whether more transfers are in flight at a node than it has slots, because it has lost some.
     pub(super) fn is_overfull(&self, node: usize) -> bool {
         self.nodes[node].n_running > self.nodes[node].slots
     }
@@ -161,8 +161,7 @@ impl Side {
         self.mark(node);
     }
 
-    /// How many transfers may be under way at a node: none while a server is down, or busy with what it had to do
-    /// before.
+    /// Sets how many transfers may be in flight at a node: none while a server is down, or busy with its backlog.
     pub(super) fn set_slots(&mut self, node: usize, slots: u32) {
         self.nodes[node].slots = slots;
         self.mark(node);
@@ -188,10 +187,10 @@ impl DerefMut for Side {
     }
 }
 
-/// A client or a server, and what waits for its slots, in order.
+/// A client or a server, and the entries that wait for its slots, in order.
 #[derive(Debug, Default)]
 pub(super) struct Node {
-    /// The first entry lies apart, where it is looked at without a way to the others.
+    /// The first entry is stored apart, so that reading it does not touch the others.
     first: Option<Entry>,
     others: VecDeque<Entry>,
     /// Entries that are not stale.
@@ -200,9 +199,9 @@ pub(super) struct Node {
     slots: u32,
     /// Whether it waits for the limit on all transfers.
     pub(super) is_limited: bool,
-    /// Of a client: whether it waits for others' work.
+    /// For a client: whether it waits for the work of others.
     pub(super) is_idle: bool,
-    /// Of a client: whether it has left.
+    /// For a client: whether it has left.
     pub(super) is_gone: bool,
 }
 
@@ -239,7 +238,7 @@ impl Node {
         self.first = self.others.pop_front();
     }
 
-    /// The first entry, without stale ones before it. If it is known that there are none, no piece has to be looked at.
+    /// The first entry, after dropping stale ones before it. If there are known to be none, no piece has to be read.
     pub(super) fn first(&mut self, has_stale: bool, marks: &Marks) -> Option<Entry> {
         while has_stale && self.first.is_some_and(|entry| marks.is_stale(entry)) {
             self.drop_first();
@@ -262,7 +261,7 @@ impl Node {
         self.others.iter().rev().copied().chain(self.first)
     }
 
-    /// Takes all entries out, stale or not; what is queued has to leave, too.
+    /// Removes all entries, stale or not. The queued pieces must leave as well.
     pub(super) fn take_entries(&mut self) -> impl Iterator<Item = Entry> + use<> {
         self.first.take().into_iter().chain(std::mem::take(&mut self.others))
     }

@@ -1,4 +1,4 @@
-//! Servers, clients and replicas come, change and go.
+//! Servers, clients and replicas that join, change and leave.
 
 use super::executor::{End, Executor};
 use super::gauge::Gauge;
@@ -25,14 +25,14 @@ impl Executor {
         self.one_more_server();
     }
 
-    /// A server is gone for good: what it alone holds cannot be had.
+    /// A server has left for good: data that only it holds is lost.
     pub(super) fn on_server_left(&mut self, server: ServerId, out: &mut Vec<Action>) {
         self.gauges[server.index()].is_member = false;
         self.on_down(server, out);
         self.give_up_hopeless(server, out);
     }
 
-    /// Fails what waits for servers that will never have it.
+    /// Fails the pieces that wait for servers that will never serve them.
     fn give_up_hopeless(&mut self, last: ServerId, out: &mut Vec<Action>) {
         for (until_ns, entry) in std::mem::take(&mut self.parked) {
             if self.marks.is_stale(entry) {
@@ -61,8 +61,8 @@ impl Executor {
         self.to_look_at.push(End::Client(client.0));
     }
 
-    /// A client is gone, and all that it has received. Its requests fail; where any client may take any request, another
-    /// one has them from the beginning.
+    /// A client is gone, and so is all data that it received. Its requests fail; where any client may take any request,
+    /// another one fetches them from the beginning.
     pub(super) fn on_client_left(&mut self, client: ClientId, out: &mut Vec<Action>) {
         self.leave_plan();
         self.clients[client.index()].is_gone = true;
@@ -82,7 +82,7 @@ impl Executor {
         }
     }
 
-    /// Has another client receive a request from its beginning.
+    /// Makes another client fetch a request from its beginning.
     fn start_over(&mut self, request: u32, client: ClientId, out: &mut Vec<Action>) {
         self.end_pieces(request, out);
         self.free_pieces_of(request);
@@ -94,7 +94,7 @@ impl Executor {
         self.place(piece, None, out);
     }
 
-    /// A server has got what a request asks for.
+    /// A server now holds the data of a request.
     pub(super) fn on_replica_added(&mut self, request: u32, server: ServerId) {
         if self.requests[request].holders.contains(&server) {
             return;
@@ -104,14 +104,14 @@ impl Executor {
         for piece in pieces {
             match self.marks.state(piece) {
                 State::Parked if self.gauges[server.index()].is_up => self.has_come_back(piece, server),
-                // It waits there, too.
+                // It now waits there, too.
                 State::Undecided => self.wait_for_any(piece),
                 _ => {}
             }
         }
     }
 
-    /// A server has no longer what a request asks for. What is under way from there goes on as long as it can.
+    /// A server no longer holds the data of a request. Its transfers in flight continue as long as they can.
     pub(super) fn on_replica_lost(&mut self, request: u32, server: ServerId, out: &mut Vec<Action>) {
         self.leave_plan();
         self.forget_replica(request, server, out);

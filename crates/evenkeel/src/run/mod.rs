@@ -1,35 +1,37 @@
-//! Carries a plan out, whatever happens on the way.
+//! Executes a plan, whatever happens on the way.
 //!
-//! [`Executor`] is a state machine: events in (what was moved, what failed, who is up), actions out (what to start,
-//! what to give up, what is delivered). It has no clock; whoever drives it tells the time, and wakes it when
-//! [`Executor::wake_at`] says so. Simulator, client and coordinator drive the same machine.
+//! [`Executor`] is a state machine. Events go in: blocks moved, transfers failed, servers up or down. Actions come out:
+//! transfers to start or to break off, requests delivered. It has no clock: its driver passes the time with each event,
+//! and wakes it at [`Executor::wake_at`]. The simulator, the client and the coordinator drive the same machine.
 //!
-//! **While all goes as planned**, clients and servers go through their lists in the plan's order: a transfer starts
-//! when it is first at both of its ends and both have a free slot. Then nothing starts later than planned (whatever
-//! stood before it began and ended in time, and what stands behind it has not begun), so the plan's length is kept.
+//! **While everything goes to plan**, clients and servers work through their lists in the plan's order: a transfer
+//! starts when it is first at both of its ends and both have a free slot. Nothing then starts later than planned
+//! (everything ahead of it started and ended in time, and nothing behind it has started), so the planned makespan
+//! holds.
 //!
-//! **Once anything is late or fails**, order only decides who is first: whoever is free takes the first few on its
-//! list that can start. Speeds are learnt from what was moved, and from what should have been by now. Where a
-//! server is predicted to end later than the last plan said, by a set share, all that is unstarted is planned anew;
-//! since the end has to grow by that share each time, this happens a logarithmic number of times. What is late is
-//! hedged, once a request and within a budget: a second copy starts elsewhere, the first that is done wins. What a
-//! dead server had to do goes elsewhere.
+//! **Once anything is late or fails**, the order only sets priorities: a free node looks at the first few entries of
+//! its list and starts those that can start. Speeds are learnt from the blocks that were moved, and from those that are
+//! overdue. When a server is predicted to end later than in the last plan, by a set share, all unstarted work is
+//! planned again. Since the end must grow by that share each time, this happens a logarithmic number of times. A late
+//! transfer is hedged, once per request and within a budget: a second copy starts elsewhere, and the first to finish
+//! wins. The work of a dead server goes elsewhere.
 //!
-//! **A failure has a cause, and each cause its own consequence** ([`Cause`]). What was moved before is kept: only the rest
-//! is asked for again, here or elsewhere, and a hedge fetches the rest alone.
+//! **A failure has a cause, and each cause has its own consequence** ([`Cause`]). Blocks that were moved are kept: only
+//! the rest is requested again, from the same server or another, and a hedge fetches only the rest.
 //!
-//! **The world is open.** Requests arrive, are cancelled, and are forgotten when they are over, so that memory follows what
-//! is open. Servers, clients and replicas join, change and leave. Nothing is borrowed: an executor can move to another thread.
-//! To plan anew is an action with a snapshot, and its result an event, so that transfers go on while somebody plans.
+//! **The world is open.** Requests arrive, are cancelled, and are forgotten when they are over, so that memory follows
+//! the open requests. Servers, clients and replicas join, change and leave. Nothing is borrowed: an executor can move
+//! to another thread. Re-planning is an action with a snapshot, and its result is an event, so transfers continue while
+//! a planner works.
 //!
-//! **Each request is delivered once, or fails once with the reason, unless it is cancelled.** Events about transfers that
-//! are over are refused as such and change nothing.
+//! **Each request is delivered once, or fails once with a reason, unless it is cancelled.** Events about transfers that
+//! are over are refused with an error and change nothing.
 //!
-//! **Every decision can be explained**: [`Executor::trace`] keeps the latest, with all who could have been chosen and the
-//! figures of each. What a dashboard shows is in [`Counts`].
+//! **Every decision can be explained**: [`Executor::trace`] keeps the latest decisions, each with all candidates and
+//! their figures. [`Counts`] has the numbers for a dashboard.
 //!
-//! Without a plan, or for requests that arrive beside it, a server is picked by [`online`]: when the request arrives,
-//! or when a server is free for it ([`Decide`]).
+//! Without a plan, or for requests that arrive outside it, [`online`] picks a server: when the request arrives, or when
+//! a server is free for it ([`Decide`]).
 //!
 //! ```
 //! use evenkeel::model::{BatchBuilder, ClientId, Cluster, NameTable, Schedule, ServerId};
@@ -81,23 +83,23 @@ pub use executor::Executor;
 pub use online::Pick;
 pub use trace::{Candidate, Decided, Decision};
 
-/// Names a request, as long as it is open. Row i of the plan's batch is request i; what arrives is given any other number by
-/// whoever drives.
+/// Identifies a request while it is open. Row i of the plan's batch is request i. The driver gives any other number to
+/// a request that arrives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
 
-/// Names a transfer. Each has a higher number than all before.
+/// Identifies a transfer. Each number is higher than all before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TransferId(pub u64);
 
-/// What happens to the executor.
+/// An input to the executor: something that happened outside.
 #[derive(Clone, Copy, Debug)]
 pub enum Event<'a> {
     /// A request that is not in the plan has arrived.
     Arrived {
-        /// Its number, which no open request has.
+        /// Its number. No open request has the same.
         request: RequestId,
-        /// Who wants it.
+        /// The client that wants it.
         client: ClientId,
         /// Its size.
         blocks: u64,
@@ -113,16 +115,17 @@ pub enum Event<'a> {
     Progress {
         /// Which transfer.
         transfer: TransferId,
-        /// Blocks moved so far, in all, from the first on. They are there, and are not asked for again should the transfer
-        /// fail (unless it was damaged, or nothing but its end was missing).
+        /// Blocks moved so far in total, from the first on. They are kept, and are not requested again if the transfer
+        /// fails (unless the data was damaged, or only the end of the transfer was missing).
         blocks: Fixed,
     },
-    /// All of a transfer was moved, and is good. If this is taken in without an error, it is this transfer that counts.
+    /// All of a transfer was moved and is intact. If the executor accepts this event without an error, this transfer
+    /// counts.
     Done {
         /// Which transfer.
         transfer: TransferId,
     },
-    /// A transfer was broken off, or what it brought is not good.
+    /// A transfer broke off, or its data is not intact.
     Failed {
         /// Which transfer.
         transfer: TransferId,
@@ -134,55 +137,56 @@ pub enum Event<'a> {
         /// Which server.
         server: ServerId,
     },
-    /// It is back.
+    /// The server is back.
     ServerUp {
         /// Which server.
         server: ServerId,
     },
-    /// A server joins the cluster; or one that belongs to it, or did, is from now on as told here.
+    /// A server joins the cluster; or a current or former server changes, and is from now on as given here.
     ServerJoined {
-        /// The next number, or one that was given before.
+        /// The next number, or one that was assigned before.
         server: ServerId,
-        /// What is known of it.
+        /// What is known about it.
         node: &'a Server,
     },
-    /// A server leaves for good: nobody waits for it to come back.
+    /// A server leaves for good: nothing waits for it to come back.
     ServerLeft {
         /// Which server.
         server: ServerId,
     },
-    /// A client joins; or one that is there, or was, is from now on as told here.
+    /// A client joins; or a current or former client changes, and is from now on as given here.
     ClientJoined {
-        /// The next number, or one that was given before.
+        /// The next number, or one that was assigned before.
         client: ClientId,
-        /// What is known of it.
+        /// What is known about it.
         node: &'a Client,
     },
-    /// A client is gone, and all that it has received. Its requests fail, or start over at another if any client may take
-    /// any request.
+    /// A client is gone, and so is all data that it received. Its requests fail, or start over at another client if any
+    /// client may take any request.
     ClientLeft {
         /// Which client.
         client: ClientId,
     },
-    /// One more server holds what a request asks for.
+    /// One more server holds the data of a request.
     ReplicaAdded {
         /// Which request.
         request: RequestId,
         /// Which server.
         server: ServerId,
     },
-    /// A server no longer holds what a request asks for.
+    /// A server no longer holds the data of a request.
     ReplicaLost {
         /// Which request.
         request: RequestId,
         /// Which server.
         server: ServerId,
     },
-    /// The plan that [`Action::Plan`] asked for is made. What has started or moved since then stays as it is.
+    /// The plan that [`Action::Plan`] requested is ready. Pieces that have started or moved since then stay as they
+    /// are.
     Planned {
-        /// What was planned.
+        /// The snapshot that was planned.
         snapshot: &'a Snapshot,
-        /// Who serves each row of its batch.
+        /// The servers chosen for each row of its batch.
         choice: &'a Choice,
     },
     /// Time has passed.
@@ -192,71 +196,71 @@ pub enum Event<'a> {
 /// Why a transfer failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The server cannot be reached, or broke off. The rest is tried again, elsewhere if possible; a request fails when this
-    /// has happened too often.
+    /// The server cannot be reached, or broke off. The rest is retried, elsewhere if possible. A request fails when
+    /// this has happened too often.
     Unreachable,
-    /// It took too long. As above.
+    /// The transfer took too long. The consequence is the same as for `Unreachable`.
     TimedOut,
-    /// The server does not have the data. It is not asked again for anything of the request.
+    /// The server does not have the data. It is not asked again for any part of the request.
     NotHeld,
-    /// What came is not what it should be. Nothing of the transfer counts, the server is not asked again for these blocks,
-    /// and [`Action::Report`] says so.
+    /// The data is not what it should be. Nothing of the transfer counts, the server is not asked again for these
+    /// blocks, and [`Action::Report`] reports the damage.
     Damaged,
-    /// The server is busy. Nothing new starts there for a while; a request fails when it has been refused for as long as
-    /// [`Settings::patience_ns`].
+    /// The server is busy. Nothing new starts there for a while. A request fails when it has been refused for as long
+    /// as [`Settings::patience_ns`].
     Refused {
-        /// How long the server asks to be left alone; at least a millisecond and at most the patience is kept to.
+        /// How long the server asks to be left alone, clamped to at least a millisecond and at most the patience.
         retry_after_ns: u64,
     },
 }
 
-/// What is to be done.
+/// An output of the executor: something for its driver to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Move some blocks.
+    /// Start a transfer of some blocks.
     Start {
         /// Its number.
         transfer: TransferId,
-        /// Of which request.
+        /// The request it belongs to.
         request: RequestId,
-        /// Who receives.
+        /// The client that receives.
         client: ClientId,
-        /// Who sends.
+        /// The server that sends.
         server: ServerId,
         /// Where in the request it begins.
         offset: Fixed,
-        /// How many blocks.
+        /// The number of blocks.
         blocks: Fixed,
-        /// Whether another transfer of the same blocks is under way.
+        /// Whether another transfer of the same blocks is in flight.
         is_hedge: bool,
     },
-    /// Break a transfer off; it is over, and its slots are free.
+    /// Break off a transfer. It is over, and its slots are free.
     Withdraw {
         /// Which transfer.
         transfer: TransferId,
     },
-    /// Some blocks at a server are damaged: whoever can repair them should know.
+    /// Some blocks at a server are damaged. Pass this on to where they can be repaired.
     Report {
-        /// Of which request.
+        /// The request they belong to.
         request: RequestId,
-        /// Who sent them.
+        /// The server that sent them.
         server: ServerId,
         /// Where in the request they begin.
         offset: Fixed,
-        /// How many blocks.
+        /// The number of blocks.
         blocks: Fixed,
     },
-    /// Plan what [`Executor::snapshot`] gives anew, on any thread, and tell [`Event::Planned`]. Transfers go on meanwhile.
-    /// Whoever plans at once tells so before anything else.
+    /// Plan the result of [`Executor::snapshot`], on any thread, and answer with [`Event::Planned`]. Transfers continue
+    /// meanwhile. A driver that plans at once sends that event before any other.
     Plan {
-        /// Which plan: they are counted.
+        /// The number of the plan. Plans are counted.
         number: u32,
     },
-    /// All of a request is there.
+    /// All of a request has arrived.
     Deliver {
         /// Which request.
         request: RequestId,
-        /// Who has it: its own client, or the one that took it over.
+        /// The client that has it: its own client, or the one that took it over.
         client: ClientId,
     },
     /// A request is given up.
@@ -287,7 +291,7 @@ pub enum Reason {
     ClientLeft,
 }
 
-/// An event that does not fit what came before. Nothing has changed.
+/// An event that does not fit the events before it. It has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Misfit {
@@ -333,39 +337,39 @@ pub enum BadPlan {
     TooMany,
 }
 
-/// When a transfer is late.
+/// When a transfer counts as late.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Late {
     /// When it has taken longer than expected by this share.
     Share(f64),
-    /// When it has taken longer than 95 of 100 of the last transfers, for its size (Dean and Barroso, The Tail at
+    /// When it has taken longer than 95 in 100 of the recent transfers, for its size (Dean and Barroso, The Tail at
     /// Scale, 2013).
     P95,
-    /// When it has taken longer than so many nanoseconds.
+    /// When it has taken longer than this many nanoseconds.
     AfterNs(u64),
 }
 
-/// When the server of a request that is not planned is picked.
+/// When to pick the server of a request that is not planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decide {
     /// When the request arrives. It then waits for that server.
     OnArrival,
-    /// When its client and one of the servers that hold it are free: until then it waits for all of them. A server that
-    /// turns out to be slow just asks less often. Beside a plan that is kept to, and where clients share work, servers are
-    /// picked on arrival nevertheless.
+    /// When its client and one of the servers that hold it are free. Until then the request waits for all of them. A
+    /// server that turns out to be slow just takes requests less often. Beside a plan that is still being followed, and
+    /// where clients share work, servers are picked on arrival nevertheless.
     WhenFree,
 }
 
-/// All that has not started, to be planned anew. Its cluster and batch have the executor's clients and servers.
+/// All unstarted work, to be planned again. Its cluster and batch have the executor's clients and servers.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// Which plan this is for.
+    /// The number of the plan that this is for.
     number: u32,
-    /// What has not started: a row for each piece.
+    /// The unstarted work: one row for each piece.
     pub batch: Batch,
-    /// The servers with the speeds that were learnt, and what is under way as their backlog.
+    /// The servers with their learnt speeds, and the work in flight as their backlog.
     pub cluster: Cluster,
-    /// Where each row waits now.
+    /// The server that each row waits at now.
     pub present: Vec<ServerId>,
     /// The piece of each row.
     waiting: Vec<lists::Entry>,
@@ -373,18 +377,19 @@ pub struct Snapshot {
 }
 
 impl Snapshot {
-    /// The choice after which the last server is done as early as can be. What need not move stays where it waits.
+    /// The choice after which the last server is done as early as possible. A row that need not move stays where it
+    /// waits.
     pub fn choose(&self) -> Choice {
         optimal::improve(&self.batch, &self.cluster, self.present.clone())
     }
 }
 
-/// What an executor has done so far, for whoever watches it.
+/// What an executor has done so far, for monitoring.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Requests that are open.
     pub open: usize,
-    /// Transfers under way.
+    /// Transfers in flight.
     pub running: usize,
     /// Requests that were delivered.
     pub delivered: u64,
@@ -394,13 +399,13 @@ pub struct Counts {
     pub cancelled: u64,
     /// Transfers that were started.
     pub started: u64,
-    /// Those of them that were second copies, or took the place of one that was late.
+    /// Of these, transfers that were second copies or replaced a late one.
     pub hedged: u64,
-    /// Transfers that have failed, for whatever cause, or were lost with their server.
+    /// Transfers that failed, for any cause, or were lost with their server.
     pub lost: u64,
-    /// How often a plan was asked for.
+    /// How often a plan was requested.
     pub plans: u32,
-    /// Blocks that were moved, in all.
+    /// Blocks moved in total.
     pub moved: u128,
 }
 
@@ -410,32 +415,32 @@ pub struct Counts {
 pub struct Settings {
     /// How long a block takes at speed 1. Small blocks may take less than a nanosecond.
     pub block_ns: f64,
-    /// Who serves what arrives, or has to move.
+    /// How to pick the server of a request that arrives or has to move.
     pub pick: Pick,
-    /// When that is decided of what arrives.
+    /// When to pick the server of a request that arrives.
     pub decide: Decide,
-    /// When a transfer is late. Its server is then believed to be as slow as that shows.
+    /// When a transfer is late. Its server is then assumed to be as slow as the delay shows.
     pub late: Late,
     /// When a transfer is late enough for a second copy.
     pub hedge_after: Late,
-    /// By which share the predicted end, counted from the start of the run, has to exceed that of the last plan for a new
-    /// one; none: never.
+    /// The share by which the predicted end, counted from the start of the run, must exceed that of the last plan
+    /// before a new plan is requested. `None` means never.
     pub replan_after: Option<f64>,
-    /// Blocks that may be moved twice; 0: what is late is only waited for. Without re-planning, whatever waits behind a
-    /// transfer that is late enough goes elsewhere, too, which moves nothing twice.
+    /// Blocks that may be moved twice. If 0, a late transfer is only waited for. Without re-planning, the queue behind
+    /// a transfer that is late enough also goes elsewhere, which moves nothing twice.
     pub hedge_blocks: u64,
-    /// Which share of what is moved is added to that again, up to as much as there was at first: for executors that run for
-    /// weeks.
+    /// The share of moved blocks that is added back to this budget, up to its initial size. This is for executors that
+    /// run for weeks.
     pub hedge_share: f64,
-    /// How often transfers of a request may fail, or be lost with their server, before it does: so it does not try for
-    /// ever where a server comes and goes.
+    /// How often transfers of a request may fail, or be lost with their server, before the request fails. Without this
+    /// limit it would retry forever where a server comes and goes.
     pub most_failures: u32,
-    /// How long a request waits for a server to come back, and a transfer for a sign of life (unless more was to be
-    /// expected).
+    /// How long a request waits for a server to come back, and a transfer for a sign of life (unless it was expected to
+    /// take longer).
     pub patience_ns: u64,
-    /// Whether any client may take any request: then who has nothing to do takes one from the longest list.
+    /// Whether any client may take any request. If so, an idle client takes one from the longest list.
     pub shares_work: bool,
-    /// Whatever is drawn depends on it.
+    /// The seed of all random choices.
     pub seed: u64,
 }
 
@@ -461,20 +466,20 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The server is picked when a request arrives, and the request stays there; with [`Decide::WhenFree`], when one is
-    /// free.
+    /// Picks the server when a request arrives, and the request stays there. With [`Decide::WhenFree`], picks it when
+    /// one is free.
     pub fn online(pick: Pick) -> Self {
         Self { pick, replan_after: None, ..Self::default() }
     }
 
-    /// `hedged`: two choices, and a second copy of what is later than 95 of 100, up to a twentieth of all blocks:
-    /// what is later than that is a twentieth.
+    /// `hedged`: two choices, and a second copy of each transfer that is later than 95 in 100. The budget is a
+    /// twentieth of all blocks, since a twentieth of the transfers are later than that.
     pub fn hedged(batch: &Batch) -> Self {
         let hedge_blocks = batch.total_blocks().div_ceil(20);
         Self { hedge_after: Late::P95, hedge_blocks, ..Self::online(Pick::TwoChoices) }
     }
 
-    /// The time of a block: above 0, and no longer than can be told.
+    /// The time of a block, clamped to above 0 and to what 64 bits can hold.
     fn sane_block_ns(&self) -> f64 {
         self.block_ns.max(1e-9).min(u64::MAX as f64)
     }

@@ -1,9 +1,10 @@
-//! Policies that pick a server for one request after the other: `least-loaded`, `p2c`, `peak-ewma`.
+//! Policies that pick a server for each request in turn: `least-loaded`, `p2c`, `peak-ewma`.
 //!
-//! What users of load balancers know, on the executor's view of the servers. All go by how long a server will take
-//! for what it has to do: blocks that are queued or under way, times what a block takes there, over its slots.
-//! When they are asked is up to [`Decide`](super::Decide): as a request arrives, or as a server that holds it is free, and
-//! then they choose among those that are. `hedged` is `p2c` with a second copy of what is late: [`Settings::hedged`](super::Settings::hedged).
+//! These are the policies of load balancers, applied to the executor's view of the servers. All compare how long a
+//! server will take for its load: the blocks that are queued or in flight, times its time per block, divided by its
+//! slots. [`Decide`](super::Decide) sets when a policy picks: when a request arrives, or when a server that holds it is
+//! free, and then it chooses among the free ones. `hedged` is `p2c` with a second copy of late transfers:
+//! [`Settings::hedged`](super::Settings::hedged).
 
 use super::gauge::{Gauge, Nanoblocks};
 use crate::draw::{Draw, Seeded};
@@ -12,19 +13,20 @@ use crate::model::{Batch, Choice, Cluster, ServerId};
 /// Which of the servers that hold the data serves a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// `least-loaded`: the one that would be done first; of equals the one with the lowest id.
+    /// `least-loaded`: the server that would be done first. Ties go to the lowest id.
     LeastLoaded,
-    /// `p2c`: the lighter of two drawn by lot (Mitzenmacher, The Power of Two Choices, 2001). It does nearly as well as
-    /// the lightest, and many that choose at once with old knowledge do not all run to the same one.
+    /// `p2c`: the less loaded of two servers drawn at random (Mitzenmacher, The Power of Two Choices, 2001). It does
+    /// nearly as well as the least loaded, and many clients that choose at once with stale knowledge do not all pick
+    /// the same server.
     TwoChoices,
-    /// `peak-ewma`: the one that would be done first at its slowest pace of late. That rises at once with a slow
-    /// transfer and is forgotten slowly, so that a server that stalls is avoided until it has proved itself
-    /// (Finagle, tower, Linkerd).
+    /// `peak-ewma`: the server that would be done first at its slowest recent pace. That pace rises at once with a slow
+    /// transfer and is forgotten slowly, so a server that stalls is avoided until it has proved itself (Finagle, tower,
+    /// Linkerd).
     PeakEwma,
 }
 
 impl Pick {
-    /// One of the candidates, if there is any.
+    /// Picks one of the candidates, if there are any.
     pub(super) fn choose(
         self,
         candidates: impl Iterator<Item = ServerId> + Clone,
@@ -47,7 +49,7 @@ impl Pick {
                 if n < 2 {
                     return candidates.into_iter().next();
                 }
-                // Two different ones, each pair alike.
+                // Two different ones, every pair equally likely.
                 let first = draw.below(n);
                 let second = (first + 1 + draw.below(n - 1)) % n;
                 let is_drawn = |k: u32| k == first || k == second;

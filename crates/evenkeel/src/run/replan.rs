@@ -1,8 +1,8 @@
-//! When to plan what is unstarted anew, and how.
+//! When and how to plan unstarted work again.
 //!
-//! Speeds are those learnt, backlogs what is under way. Only replicas are chosen: off the plan, lists tell just who
-//! is first, so an exact order would be lost on them, and pieces are only cut where the choice cuts them. The new
-//! choice is taken if its last server is predicted to be done earlier.
+//! Speeds are the learnt ones, and backlogs are the work in flight. Only replicas are chosen: off the plan, lists only
+//! set priorities, so an exact order would be wasted, and pieces are cut only where the choice cuts them. The new
+//! choice is adopted if its last server is predicted to be done earlier.
 
 use super::executor::{End, Executor, ROUNDED_NS, to_ns};
 use super::gauge::{Gauge, Nanoblocks, blocks, duration_ns};
@@ -11,37 +11,37 @@ use super::trace::Decided;
 use super::{Action, Misfit, Snapshot};
 use crate::model::{Choice, Cluster, Fixed, Part, Server, ServerId, Speed};
 
-/// A plan that was asked for.
+/// A plan that was requested.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planning {
     number: u32,
-    /// The prediction that the next plan is judged by is no earlier than that.
+    /// The prediction that the next plan is compared with is no earlier than this.
     least_ns: u64,
-    /// Whether nothing has happened since: what could start waits for it as long.
+    /// Whether nothing has happened since. While this is so, pieces that could start wait for the plan.
     pub(super) is_new: bool,
 }
 
 impl Executor {
-    /// Plans anew if a server is predicted to end much later than planned, and has something to give away.
+    /// Requests a new plan if a server is predicted to end much later than planned and has work to give away.
     pub(super) fn watch(&mut self, server: ServerId) {
         let Some(share) = self.settings.replan_after else { return };
         let since_ns = |ns: u64| ns.saturating_sub(self.origin_ns) as f64;
         let end_ns = since_ns(self.now_ns) + self.gauges[server.index()].wait_ns(self.now_ns, 0);
         let grown = 1.0 + share.max(0.0);
-        // While all goes as planned the prediction, which does not know the order, is worth less than the plan.
+        // While everything goes to plan, the prediction, which ignores the order, is worth less than the plan.
         let is_off_plan = !self.keeps_to_plan || self.gauges[server.index()].is_slower_by(grown);
         let is_later = end_ns > since_ns(self.predicted_ns) * grown + ROUNDED_NS as f64;
         self.wants_replan |= is_later && is_off_plan && self.servers[server.index()].n_queued > 0;
     }
 
-    /// Plans anew if a server is back, unless that has been done a short while ago.
+    /// Requests a new plan if a server is back, unless there was one a short while ago.
     pub(super) fn one_more_server(&mut self) {
         let Some(share) = self.settings.replan_after else { return };
         let since_ns = |ns: u64| ns.saturating_sub(self.origin_ns) as f64;
         self.wants_replan |= since_ns(self.now_ns) > since_ns(self.planned_at_ns) * (1.0 + share.max(0.0));
     }
 
-    /// Asks for a plan of all that is unstarted, unless one is being made: whether it has.
+    /// Requests a plan of all unstarted work, unless one is being made. Returns whether it did.
     pub(super) fn ask_for_plan(&mut self, out: &mut Vec<Action>) -> bool {
         if self.planning.is_some() {
             return false;
@@ -51,8 +51,8 @@ impl Executor {
             return false;
         }
         (self.planned_at_ns, self.counts.plans) = (self.now_ns, self.counts.plans + 1);
-        // Until it is made, no other is asked for. Of many servers some always seem slow; each plan takes that for what is
-        // usual, and the next needs more reason.
+        // Until this plan is made, no other is requested. Among many servers some always seem slow. Each plan treats
+        // that as normal, and the next one needs a stronger reason.
         let before_ns = std::mem::replace(&mut self.predicted_ns, u64::MAX);
         let share = self.settings.replan_after.unwrap_or(0.0);
         let grown_ns = duration_ns(before_ns.saturating_sub(self.origin_ns) as f64 * (1.0 + share.max(0.0)));
@@ -62,8 +62,8 @@ impl Executor {
         true
     }
 
-    /// What [`Action::Plan`] asked to plan, as it is now. None if no plan is asked for, or if times have become too long for
-    /// the model: then there is nothing to tell.
+    /// The current state of what [`Action::Plan`] asked to plan. `None` if no plan is requested, or if times have
+    /// become too long for the model; then there is nothing to report back.
     pub fn snapshot(&self) -> Option<Snapshot> {
         let Planning { number, .. } = self.planning?;
         let is_queued = |&piece: &u32| self.marks.state(piece) == State::Queued;
@@ -81,7 +81,7 @@ impl Executor {
         Some(Snapshot { number, batch, cluster, present, waiting, taken_ns: self.now_ns })
     }
 
-    /// Whether that plan was asked for, and the choice is one of its batch.
+    /// Whether this plan was requested, and the choice fits its batch.
     pub(super) fn can_be_planned(&self, snapshot: &Snapshot, choice: &Choice) -> Result<(), Misfit> {
         let number = snapshot.number;
         if self.planning.is_none_or(|planning| planning.number != number) {
@@ -90,7 +90,7 @@ impl Executor {
         if choice.is_of(&snapshot.batch) { Ok(()) } else { Err(Misfit::OtherPlan(number)) }
     }
 
-    /// Takes a new choice, if it is better, for what still waits where it did.
+    /// Adopts a new choice, if it is better, for the pieces that still wait where they did.
     pub(super) fn on_planned(&mut self, snapshot: &Snapshot, choice: &Choice) {
         let Some(Planning { number, least_ns, .. }) = self.planning.take() else { return };
         let Snapshot { batch, cluster, present, taken_ns, waiting, .. } = snapshot;
@@ -106,7 +106,7 @@ impl Executor {
         }
     }
 
-    /// The servers as they are now: learnt speeds, and what is under way as backlog.
+    /// The servers as they are now: learnt speeds, and the work in flight as backlog.
     fn servers_now(&self) -> Vec<Server> {
         let mut under_way_ns = vec![0.0; self.servers.len()];
         for run in self.running.iter() {
@@ -126,8 +126,8 @@ impl Executor {
         self.gauges.iter().zip(self.cluster.servers()).zip(under_way_ns).map(now).collect()
     }
 
-    /// Lists what was chosen to be elsewhere there, if it still waits where it did; what is served by several servers is
-    /// cut. The rest keeps its place.
+    /// Moves pieces to the lists of the servers chosen for them, if they still wait where they did. Pieces with several
+    /// servers are cut. The rest keeps its place.
     fn take_choice(&mut self, waiting: &[Entry], parts: &[Part]) {
         self.leave_plan();
         for parts in parts.chunk_by(|a, b| a.request == b.request) {
@@ -136,7 +136,7 @@ impl Executor {
             if self.marks.is_stale(entry) || stays(&self.pieces[entry.piece as usize]) {
                 continue;
             }
-            // Who held it when that was asked may be down by now, or have nothing of it.
+            // A server that held it when the plan was requested may now be down, or hold nothing of it.
             let mut piece = entry.piece;
             if parts.iter().any(|part| self.holders(piece).all(|server| server != part.server)) {
                 continue;
@@ -153,7 +153,7 @@ impl Executor {
         }
     }
 
-    /// Cuts a piece after so many blocks; gives what is cut off, if anything is.
+    /// Cuts a piece after this many blocks. Returns the piece that is cut off, if any.
     fn cut(&mut self, piece: u32, blocks: Nanoblocks) -> Option<u32> {
         let whole = self.pieces[piece as usize];
         let rest = whole.size().checked_sub(blocks).filter(|&rest| rest > 0 && blocks > 0)?;

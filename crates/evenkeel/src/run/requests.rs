@@ -1,4 +1,4 @@
-//! The requests that are open. Memory follows these, not what ever was.
+//! The open requests. Memory follows these, not all requests ever seen.
 
 use std::ops::{Index, IndexMut};
 
@@ -10,7 +10,7 @@ use super::lists::NONE;
 use crate::graph::sets::bits::Bits;
 use crate::model::{ClientId, ServerId};
 
-/// What is known of an open request.
+/// What is known about an open request.
 #[derive(Debug)]
 pub(super) struct Request {
     pub(super) id: RequestId,
@@ -18,7 +18,7 @@ pub(super) struct Request {
     pub(super) blocks: u64,
     /// The servers that hold a replica, as far as is known.
     pub(super) holders: SmallVec<[ServerId; 4]>,
-    /// One of the ring of its pieces.
+    /// One piece of the ring of its pieces.
     pub(super) first: u32,
     /// Pieces that are not over.
     pub(super) n_left: u32,
@@ -26,14 +26,14 @@ pub(super) struct Request {
     pub(super) is_hedged: bool,
 }
 
-/// All open requests, each at a place that another one takes when it is over.
+/// All open requests. When one is over, another takes its place.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     places: Vec<Request>,
     free: Vec<u32>,
-    /// Which places are taken: apart, so that this stays in the cache.
+    /// Which places are taken. Stored apart, so that it stays in the cache.
     taken: Bits,
-    /// Where those are that are not at the place of their own number, as the rows of a plan are.
+    /// The places of requests that are not at the place of their own number, as the rows of a plan are.
     elsewhere: HashMap<RequestId, u32>,
 }
 
@@ -42,12 +42,12 @@ impl Requests {
         Self { places: Vec::with_capacity(n), ..Self::default() }
     }
 
-    /// How many there are.
+    /// The number of open requests.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    /// Adds a request that is not there; gives its place.
+    /// Adds a request that is not open, and returns its place.
     pub(super) fn insert(
         &mut self,
         id: RequestId,
@@ -73,7 +73,7 @@ impl Requests {
         place
     }
 
-    /// Where a request is, if it is open.
+    /// The place of a request, if it is open.
     pub(super) fn find(&self, id: RequestId) -> Option<u32> {
         let own = usize::try_from(id.0).ok().and_then(|place| self.places.get(place));
         match own {
@@ -82,17 +82,17 @@ impl Requests {
         }
     }
 
-    /// Those that are open, by place.
+    /// The open requests, by place.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Request)> {
         (0..).zip(&self.places).filter(|&(place, _)| self.taken.has(place))
     }
 
-    /// Whether a request is still open at this place.
+    /// Whether the place has an open request.
     pub(super) fn is_open(&self, place: u32) -> bool {
         self.taken.has(place)
     }
 
-    /// Frees the place of the request with this number, without a look at it.
+    /// Frees the place of the request with this number, without reading the request.
     pub(super) fn remove(&mut self, place: u32, id: RequestId) {
         self.taken.remove(place);
         if id.0 != u64::from(place) {

@@ -1,4 +1,4 @@
-//! What to do about what is late, fails, or waits for a server that is down.
+//! Handles transfers that are late or fail, and requests that wait for a server that is down.
 
 use std::collections::VecDeque;
 
@@ -10,14 +10,14 @@ use super::transfers::Running;
 use super::{Action, Cause, Reason, RequestId, TransferId};
 use crate::model::ServerId;
 
-/// A transfer that gives no sign of life is lost when it has taken so many times what was expected, and the
-/// patience is over.
+/// A transfer that gives no sign of life is lost after this many times its expected duration, once the patience is over
+/// too.
 const LOST_AFTER: u64 = 4;
-/// A server that refuses is left alone so long at least.
+/// A server that refuses is left alone for at least this long.
 const LEAST_RETRY_NS: u64 = 1_000_000;
 
 impl Executor {
-    /// From now on lists only tell who is first.
+    /// Leaves the plan: from now on lists only set priorities.
     pub(super) fn leave_plan(&mut self) {
         if std::mem::replace(&mut self.keeps_to_plan, false) {
             self.in_turn = VecDeque::new();
@@ -35,7 +35,7 @@ impl Executor {
         if is_lost {
             self.withdraw_failed(transfer, out);
         } else {
-            // Twice as long each time, and not at once if it was just heard of, so that this is not often.
+            // Doubles the interval each time, and waits if the transfer was just heard from, so that this is rare.
             let again_ns = silent_ns.max(run.expected_ns / LOST_AFTER).max(1);
             let until_hedged_ns = Some(run.hedge_ns.saturating_sub(self.now_ns)).filter(|&ns| ns > 0);
             self.watch_out(transfer, until_hedged_ns.unwrap_or(u64::MAX).min(again_ns));
@@ -47,8 +47,8 @@ impl Executor {
         self.watch(run.server);
     }
 
-    /// Starts what is left of a piece that is late a second time elsewhere, if that is likely to be done earlier; if its
-    /// client has no slot for that, in place of the first.
+    /// Starts the rest of a late piece a second time elsewhere, if it is likely to be done earlier there. If its client
+    /// has no slot for that, the new transfer replaces the first.
     fn hedge(&mut self, transfer: TransferId, out: &mut Vec<Action>) {
         let Some(run) = self.running.get(transfer).copied() else { return };
         let piece = self.pieces[run.piece as usize];
@@ -84,8 +84,8 @@ impl Executor {
         }
     }
 
-    /// Sends what waits behind a transfer that is late enough to be hedged elsewhere, as far as it is likely to be done
-    /// earlier there. Where plans are made anew, that is their task.
+    /// Moves the queue behind a transfer that is late enough to be hedged elsewhere, as far as it is likely to be done
+    /// earlier there. With re-planning, this is left to the next plan.
     fn relieve(&mut self, server: ServerId) {
         if self.settings.replan_after.is_some() || self.servers[server.index()].n_queued == 0 {
             return;
@@ -127,7 +127,7 @@ impl Executor {
                 });
                 self.barred.insert(run.request, run.piece, run.server);
                 run.moved = 0;
-                // A hedge fetches only what this one had not brought.
+                // A hedge fetches only what this transfer had not moved.
                 let hedge =
                     run.twin.filter(|&twin| self.running.get(twin).is_some_and(|t| t.from > run.from));
                 if let Some(hedge) = hedge {
@@ -149,7 +149,7 @@ impl Executor {
         }
     }
 
-    /// Starts nothing at a server before a time.
+    /// Starts nothing at a server before `until_ns`.
     fn leave_alone(&mut self, server: ServerId, until_ns: u64) {
         let gauge = &mut self.gauges[server.index()];
         if until_ns > gauge.free_from_ns {
@@ -159,7 +159,7 @@ impl Executor {
         }
     }
 
-    /// A server has nothing of a request: what waits for it there goes elsewhere.
+    /// A server holds nothing of a request: the pieces of the request that wait there go elsewhere.
     pub(super) fn forget_replica(&mut self, request: u32, server: ServerId, out: &mut Vec<Action>) {
         let known = &mut self.requests[request];
         known.holders.retain(|holder| *holder != server);
@@ -191,15 +191,15 @@ impl Executor {
         }
     }
 
-    /// What a transfer has moved before it was over need not be moved again.
+    /// Keeps the blocks that a transfer moved before it ended. They need not be moved again.
     fn keep(&mut self, run: &Running) {
         let piece = &mut self.pieces[run.piece as usize];
-        // If only its end was missing, nobody knows whether all was good.
+        // If only its end was missing, it is unknown whether all blocks were good.
         let moved = if run.moved < run.size { run.moved } else { 0 };
         *piece = piece.without(run.from + moved);
     }
 
-    /// A transfer is over: its twin goes on, or what is left of its piece starts again, elsewhere if possible.
+    /// Handles the end of a transfer: its twin continues, or the rest of its piece starts again, elsewhere if possible.
     fn try_elsewhere(&mut self, run: &Running, out: &mut Vec<Action>) {
         if !self.goes_on(run.twin) {
             self.keep(run);
@@ -207,8 +207,8 @@ impl Executor {
         }
     }
 
-    /// Transfers of a request were lost at once, which is one failure however many they are: their twins go on, or
-    /// what is left of their pieces starts again, if it was not one failure too many.
+    /// Transfers of a request were lost together, which counts as one failure however many they are. Their twins
+    /// continue, or the rest of their pieces starts again, unless this is one failure too many.
     fn lost(&mut self, runs: &[Running], out: &mut Vec<Action>) {
         let Some(&Running { request, server, .. }) = runs.first() else { return };
         self.requests[request].n_failures += 1;
@@ -221,7 +221,7 @@ impl Executor {
         }
     }
 
-    /// Whether a piece that lost a transfer has another one.
+    /// Whether a piece that lost a transfer has another one in flight.
     fn goes_on(&mut self, twin: Option<TransferId>) -> bool {
         let Some(twin) = twin else { return false };
         let Some(run) = self.running.get_mut(twin) else { return false };
@@ -229,8 +229,8 @@ impl Executor {
         true
     }
 
-    /// Gives a piece that has no place a server to wait at, rather another one than `not`; if none is up, it waits for
-    /// one, and if there will never be one, its request fails.
+    /// Queues a piece that has no place at a server, preferably not at `not`. If none is up, the piece waits for one.
+    /// If there will never be one, its request fails.
     pub(super) fn place(&mut self, piece: u32, not: Option<ServerId>, out: &mut Vec<Action>) {
         if self.marks.state(piece) == State::Over {
             return;
@@ -246,7 +246,7 @@ impl Executor {
             self.watch(server);
         } else if self.is_hopeless(piece) {
             let (request, server) = (waiting.request, not.unwrap_or(waiting.server));
-            // It is in no list.
+            // The piece is in no list.
             self.marks.put(piece, State::Parked);
             self.fail(request, Reason::NoCopy { server }, out);
         } else {
@@ -273,12 +273,12 @@ impl Executor {
         holders.filter(move |&server| self.gauges[server.index()].is_up && !self.is_barred(piece, server))
     }
 
-    /// Whether there is one.
+    /// Whether any server can serve a piece.
     pub(super) fn has_holder(&self, piece: u32) -> bool {
         self.holders(piece).next().is_some()
     }
 
-    /// Picks one of them, but for `not`.
+    /// Picks a server that can serve a piece, other than `not`.
     fn pick(&mut self, piece: u32, not: Option<ServerId>) -> Option<ServerId> {
         let size = self.pieces[piece as usize].size();
         let mut draw = self.draw.clone();
@@ -288,15 +288,15 @@ impl Executor {
         picked
     }
 
-    /// Has a piece wait for a server to come back.
+    /// Parks a piece until a server comes back.
     pub(super) fn park(&mut self, piece: u32) {
         self.marks.put(piece, State::Parked);
         let until_ns = self.now_ns.saturating_add(self.settings.patience_ns);
         self.parked.push_back((until_ns, self.marks.entry(piece, NONE)));
     }
 
-    /// Puts a piece at the end of the lists of its client and a server. Whatever is behind something in one list is
-    /// not before it in another, so the first of all can always start.
+    /// Appends a piece to the lists of its client and a server. A piece that is behind another in one list is not ahead
+    /// of it in any other list, so the first of all can always start.
     pub(super) fn queue(&mut self, piece: u32, server: ServerId) {
         let waiting = &mut self.pieces[piece as usize];
         waiting.server = server;
@@ -314,7 +314,7 @@ impl Executor {
         self.to_look_at.push(End::Server(server.0));
     }
 
-    /// Gives a request up.
+    /// Fails a request.
     pub(super) fn fail(&mut self, request: u32, reason: Reason, out: &mut Vec<Action>) {
         let request = self.close(request, out);
         self.counts.failed += 1;
@@ -327,7 +327,7 @@ impl Executor {
         self.over(request)
     }
 
-    /// Ends all that waits or is under way for a request.
+    /// Ends all pieces of a request, waiting or in flight.
     pub(super) fn end_pieces(&mut self, request: u32, out: &mut Vec<Action>) {
         let first = self.requests[request].first;
         let (mut next, mut is_running) = (first, false);
@@ -391,7 +391,7 @@ impl Executor {
         self.one_more_server();
     }
 
-    /// A server is up: what waited for it to come back goes there.
+    /// A server is up: the pieces that waited for it to come back go there.
     pub(super) fn back(&mut self, server: ServerId) {
         if std::mem::replace(&mut self.gauges[server.index()].is_up, true) {
             return;
@@ -409,7 +409,7 @@ impl Executor {
         }
     }
 
-    /// A piece that has waited for a server to come back has one.
+    /// Queues a piece that has waited for a server to come back.
     pub(super) fn has_come_back(&mut self, piece: u32, server: ServerId) {
         if self.decides_late() { self.wait_for_any(piece) } else { self.queue(piece, server) }
     }

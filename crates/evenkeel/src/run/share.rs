@@ -1,8 +1,8 @@
-//! Where any client may take any request: who has nothing to do takes from the longest list.
+//! Where any client may take any request: an idle client takes one from the longest list.
 //!
-//! Opass's guided lists (paper 003, dynamic), with two differences: only what can start at once is taken, so that
-//! nothing waits at a client that took too much; and a server that is free offers its first to those that found
-//! nothing before.
+//! Opass's guided lists (paper 003, dynamic), with two differences. Only pieces that can start at once are taken, so
+//! that nothing waits at a client that took too much. And a free server offers its first piece to the clients that
+//! found nothing before.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,11 +12,11 @@ use super::executor::{End, Executor};
 use super::lists::FEW;
 use crate::model::ClientId;
 
-/// Entries of the longest list that are looked at.
+/// The number of entries of the longest list that are searched.
 const N_ENTRIES: usize = 64;
 
 impl Executor {
-    /// Lets a client that has nothing to do have a piece whose own client is busy, if work is shared.
+    /// Gives a piece whose own client is busy to an idle client, if work is shared.
     pub(super) fn hand_over(&mut self, piece: u32, out: &mut Vec<Action>) -> bool {
         if !self.settings.shares_work || !self.is_whole(piece) {
             return false;
@@ -32,8 +32,8 @@ impl Executor {
         false
     }
 
-    /// A client that has nothing to do takes from the longest list (paper 003's guided lists): of what can start at
-    /// once the nearest, of those the last.
+    /// Lets an idle client take from the longest list (paper 003's guided lists): among the pieces that can start at
+    /// once the nearest, and among those the last.
     pub(super) fn take_over(&mut self, client: usize, out: &mut Vec<Action>) {
         while self.settings.shares_work && self.clients[client].n_queued == 0 && self.clients.has_slot(client)
         {
@@ -66,11 +66,11 @@ impl Executor {
             if n_queued == length {
                 break;
             }
-            // Several that have shrunk to the same length become one.
+            // Several entries that have shrunk to the same length become one.
             while self.longest.peek() == Some(&top) {
                 self.longest.pop();
             }
-            // If it has grown, then that was told.
+            // If it has grown, the longer length is already in the heap.
             if (1..length).contains(&n_queued) {
                 self.longest.push((n_queued, Reverse(client)));
             }
@@ -106,7 +106,7 @@ impl Executor {
         self.clients[before.index()].n_queued -= 1;
         self.clients[client.index()].n_queued += 1;
         self.start(piece, out);
-        // What stood behind it is first now.
+        // The piece that was behind it is first now.
         let server = self.pieces[piece as usize].server;
         self.to_look_at.extend([End::Server(server.0), End::Client(before.0)]);
     }

@@ -1,4 +1,4 @@
-//! What starts next: the first of both lists as long as all goes as planned, else the first of a few that can.
+//! What starts next: the first of both lists while everything goes to plan, else one of the first few that can start.
 
 use super::executor::{End, Executor, ROUNDED_NS};
 use super::gauge::{Nanoblocks, blocks, duration_ns};
@@ -8,13 +8,13 @@ use super::transfers::Running;
 use super::{Action, Late, TransferId};
 use crate::model::{ClientId, ServerId};
 
-/// Entries of a list that are looked at for one that can start.
+/// The number of entries of a list that are searched for one that can start.
 pub(super) const N_LOOKED_AT: usize = 8;
-/// Before much is known a transfer is late when it has taken so many times what was expected.
+/// Until enough transfers are known, a transfer is late after this many times its expected duration.
 const LATE_AT_FIRST: f64 = 3.0;
 
 impl Executor {
-    /// Starts whatever can start at the nodes that are to be looked at.
+    /// Starts everything that can start at the nodes that are marked to be looked at.
     pub(super) fn start_all(&mut self, out: &mut Vec<Action>) {
         while let Some(end) = self.next_to_look_at() {
             match (end, self.keeps_to_plan) {
@@ -29,7 +29,7 @@ impl Executor {
     }
 
     fn next_to_look_at(&mut self) -> Option<End> {
-        // Who has waited for the limit comes first, else others would always be faster.
+        // An end that has waited for the limit comes first, else others would always be faster.
         if !self.is_at_limit()
             && let Some(end) = self.limited.pop_front()
         {
@@ -39,7 +39,7 @@ impl Executor {
         self.to_look_at.pop()
     }
 
-    /// Has an end wait until there are fewer transfers in all.
+    /// Makes an end wait until fewer transfers are in flight in total.
     pub(super) fn wait_for_limit(&mut self, end: End) {
         if !std::mem::replace(&mut self.node(end).is_limited, true) {
             self.limited.push_back(end);
@@ -54,7 +54,7 @@ impl Executor {
     }
 
     fn start_first_of_server(&mut self, server: usize, out: &mut Vec<Action>) {
-        // As long as all goes as planned, what leaves a list was its first, unless another client took it.
+        // While everything goes to plan, a piece that leaves a list was its first, unless another client took it.
         let has_stale = self.settings.shares_work;
         while self.servers.has_slot(server)
             && let Some(entry) = self.servers[server].first(has_stale, &self.marks)
@@ -90,7 +90,7 @@ impl Executor {
         self.take_over(client, out);
     }
 
-    /// Under a limit on all transfers what stands behind must not take the place of what stands before, wherever.
+    /// Under a limit on all transfers, a piece must not take the place of any piece ahead of it, in whatever list.
     fn start_in_turn(&mut self, out: &mut Vec<Action>) {
         while let Some(&entry) = self.in_turn.front() {
             if !self.marks.is_stale(entry) {
@@ -115,7 +115,7 @@ impl Executor {
             let Some(entry) = self.servers[server].get(at) else { return };
             let has_slot = self.clients.has_slot(entry.other as usize);
             if (at == 0 || has_slot || self.settings.shares_work) && self.marks.is_stale(entry) {
-                // Stale ones in front are dropped for good.
+                // Stale entries at the front are dropped for good.
                 if at == 0 { self.servers[server].drop_first() } else { at += 1 }
             } else if has_slot {
                 self.start(entry.piece, out);
@@ -150,17 +150,17 @@ impl Executor {
         self.take_over(client, out);
     }
 
-    /// Starts a piece that waits, where it waits.
+    /// Starts a waiting piece at the server where it waits.
     pub(super) fn start(&mut self, piece: u32, out: &mut Vec<Action>) {
         let (client, server) = self.leave_lists(piece);
         self.marks.set(piece, State::Running);
         self.clients[client.index()].pop(piece);
         self.servers[server.index()].pop(piece);
-        // What is left there counts it again.
+        // `start_at` adds it to the server's load again.
         self.start_at(piece, client, server, out);
     }
 
-    /// Takes a piece out of its lists; it has no place then.
+    /// Removes a piece from its lists. It then has no place.
     pub(super) fn leave_lists(&mut self, piece: u32) -> (ClientId, ServerId) {
         let piece = &self.pieces[piece as usize];
         self.clients[piece.client.index()].n_queued -= 1;
@@ -180,7 +180,7 @@ impl Executor {
         self.start_from(0, piece, client, server, None, out)
     }
 
-    /// Starts a transfer of a piece but for its first blocks, beside its twin or alone.
+    /// Starts a transfer of a piece without its first blocks, beside its twin or alone.
     pub(super) fn start_from(
         &mut self,
         from: Nanoblocks,
@@ -235,7 +235,7 @@ impl Executor {
         transfer
     }
 
-    /// How long a transfer takes that is late in that sense.
+    /// After how long a transfer is late by this rule.
     fn after_ns(&self, late: Late, size: Nanoblocks, expected_ns: f64) -> u64 {
         let after_ns = match (late, self.recent.p95_ns()) {
             (Late::AfterNs(after_ns), _) => return after_ns,
@@ -246,7 +246,7 @@ impl Executor {
         duration_ns(after_ns).saturating_add(ROUNDED_NS)
     }
 
-    /// A transfer is late after this time.
+    /// Sets a timer that marks a transfer as late after this time.
     pub(super) fn watch_out(&mut self, transfer: TransferId, after_ns: u64) {
         let late_ns = self.timers.set_after(self.now_ns, after_ns, Timer::Late(transfer));
         if let Some(run) = self.running.get_mut(transfer) {

@@ -1,4 +1,4 @@
-//! Why the executor did what it did. Kept only if somebody asks for it.
+//! Why the executor did what it did. Recorded only on request.
 
 use std::collections::VecDeque;
 
@@ -7,62 +7,62 @@ use super::gauge::{Nanoblocks, duration_ns};
 use super::{RequestId, TransferId};
 use crate::model::ServerId;
 
-/// A decision, and the figures that it was made by.
+/// A decision, and the figures it was based on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// When.
+    /// When it was made.
     pub at_ns: u64,
     /// What was decided.
     pub what: Decided,
-    /// Who could have been chosen, the one that was included.
+    /// All candidates, including the chosen one.
     pub candidates: Vec<Candidate>,
 }
 
 /// What was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decided {
-    /// A request, or what is left of it, waits for this server.
+    /// A request, or the rest of it, waits for this server.
     Queued {
         /// Which request.
         request: RequestId,
-        /// Where.
+        /// The server.
         server: ServerId,
     },
     /// It starts at this server, which is free.
     Started {
         /// Which request.
         request: RequestId,
-        /// Where.
+        /// The server.
         server: ServerId,
     },
-    /// A transfer is late, and what is left of it starts at this server as well, or instead.
+    /// A transfer is late, and the rest of it starts at this server too, or instead.
     Hedged {
         /// Which request.
         request: RequestId,
-        /// What is late.
+        /// The late transfer.
         transfer: TransferId,
-        /// Where it is late.
+        /// The server where it is late.
         late_at: ServerId,
-        /// Where the other one starts.
+        /// The server where the other one starts.
         server: ServerId,
     },
-    /// What was unstarted was planned anew.
+    /// The unstarted work was planned again.
     PlannedAnew {
         /// The number of the plan.
         number: u32,
-        /// When all would be done as it was.
+        /// When everything would be done without the new plan.
         present_end_ns: u64,
-        /// When all would be done by the new plan, which is taken if that is earlier.
+        /// When everything would be done with the new plan, which is adopted if that is earlier.
         new_end_ns: u64,
     },
 }
 
-/// A server that could be chosen, as it is known.
+/// A server that could be chosen, with its known figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Which one.
+    /// The server.
     pub server: ServerId,
-    /// How long it would take for all it has to do and this as well.
+    /// How long it would take for all its queued and in-flight work and this request.
     pub wait_ns: u64,
     /// How long it takes for a block in one transfer.
     pub pace_ns: u64,
@@ -76,19 +76,20 @@ pub(super) struct Trace {
 }
 
 impl Executor {
-    /// From now on keeps the latest `most` decisions until they are [taken](Self::take_decisions); none if 0, as at first.
+    /// Keeps the latest `most` decisions from now on, until they are [taken](Self::take_decisions). With 0, the initial
+    /// value, keeps none.
     pub fn trace(&mut self, most: usize) {
         self.trace.most = most;
         let n_too_many = self.trace.decisions.len().saturating_sub(most);
         self.trace.decisions.drain(..n_too_many);
     }
 
-    /// The decisions that were kept, oldest first; they are forgotten then.
+    /// Removes and returns the recorded decisions, oldest first.
     pub fn take_decisions(&mut self) -> Vec<Decision> {
         self.trace.decisions.drain(..).collect()
     }
 
-    /// Keeps a decision about a piece, if that is wanted.
+    /// Records a decision about a piece, if tracing is on.
     pub(super) fn note(
         &mut self,
         what: Decided,

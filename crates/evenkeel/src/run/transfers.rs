@@ -1,35 +1,36 @@
-//! The transfers under way, found by their numbers.
+//! The transfers in flight, found by their numbers.
 
 use super::gauge::Nanoblocks;
 use super::{RequestId, TransferId};
 use crate::model::{ClientId, ServerId};
 
-/// The low bits of a transfer's number say where it is kept, those above count: numbers rise, and are found without
-/// a search.
+/// The low bits of a transfer's number are its place, and the bits above are a counter: numbers rise, and are found
+/// without a search.
 const PLACE_BITS: u32 = 28;
 
-/// A transfer under way.
+/// A transfer in flight.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Running {
     pub(super) piece: u32,
-    /// What is to be known of the piece when the transfer is over; the piece itself is far away by then.
+    /// What must be known about the piece when the transfer is over. The piece itself is no longer in the cache by
+    /// then.
     pub(super) request: u32,
     pub(super) id: RequestId,
     pub(super) client: ClientId,
-    /// Where in the piece it begins, and how much it is to move.
+    /// Where in the piece it begins, and how many blocks it is to move.
     pub(super) from: Nanoblocks,
     pub(super) size: Nanoblocks,
     pub(super) due_ns: u64,
     pub(super) server: ServerId,
     pub(super) started_ns: u64,
-    /// When it was last heard of, and what it had moved then.
+    /// When it was last heard from, and how much it had moved by then.
     pub(super) heard_ns: u64,
     pub(super) moved: Nanoblocks,
-    /// How long it was to take.
+    /// How long it was expected to take.
     pub(super) expected_ns: u64,
-    /// When it is to be looked at next, since it is late by then.
+    /// When to check it next: it is late by then.
     pub(super) late_ns: u64,
-    /// From when on it may be hedged.
+    /// The time from which it may be hedged.
     pub(super) hedge_ns: u64,
     /// Whether the piece is all of its request.
     pub(super) is_alone: bool,
@@ -37,27 +38,27 @@ pub(super) struct Running {
     pub(super) twin: Option<TransferId>,
 }
 
-/// All transfers under way.
+/// All transfers in flight.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
-    /// None where no transfer is; its number is kept beside it.
+    /// Each transfer with its number; `None` where there is no transfer.
     places: Vec<Option<(TransferId, Running)>>,
     free: Vec<u32>,
     n_started: u64,
 }
 
 impl Transfers {
-    /// How many there are.
+    /// The number of transfers in flight.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
-    /// How many were ever started.
+    /// The number of transfers ever started.
     pub(super) fn n_started(&self) -> u64 {
         self.n_started
     }
 
-    /// Adds one and gives it a number.
+    /// Adds a transfer and returns its number.
     pub(super) fn insert(&mut self, run: Running) -> TransferId {
         let place = self.free.pop().unwrap_or_else(|| {
             self.places.push(None);
@@ -69,7 +70,7 @@ impl Transfers {
         number
     }
 
-    /// Whether a transfer has ever had that number, or might have.
+    /// Whether a transfer has ever had this number, or might have.
     pub(super) fn was_started(&self, number: TransferId) -> bool {
         number.0 >> PLACE_BITS < self.n_started
     }
@@ -84,12 +85,12 @@ impl Transfers {
         place.filter(|(own, _)| *own == number).map(|(_, run)| run)
     }
 
-    /// All, in no order that matters.
+    /// All transfers, in no meaningful order.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Running> {
         self.places.iter().flatten().map(|(_, run)| run)
     }
 
-    /// Those of some kind, and their numbers.
+    /// The transfers that match, with their numbers.
     pub(super) fn filtered(&self, is_asked: impl Fn(&Running) -> bool) -> Vec<(TransferId, Running)> {
         self.places.iter().flatten().filter(|(_, run)| is_asked(run)).copied().collect()
     }

@@ -1,7 +1,7 @@
-//! Requests that wait for whichever of their servers is free first: [`Decide::WhenFree`].
+//! Requests that wait for the first of their servers to be free: [`Decide::WhenFree`].
 //!
-//! A server that is free takes the oldest request that it holds and whose client is free; a client that is free, its oldest
-//! that a free server holds. If several servers are free, the policy picks one of them.
+//! A free server takes the oldest request that it holds and whose client is free. A free client takes its oldest
+//! request that a free server holds. If several servers are free, the policy picks one of them.
 
 use std::collections::VecDeque;
 
@@ -12,7 +12,7 @@ use super::trace::Decided;
 use super::{Action, Decide};
 use crate::model::{Cluster, ServerId};
 
-/// What waits at each end, oldest first. Entries of what has started elsewhere are stale.
+/// The entries that wait at each end, oldest first. Entries of pieces that started elsewhere are stale.
 #[derive(Debug)]
 pub(super) struct Undecided {
     clients: Vec<List>,
@@ -22,12 +22,12 @@ pub(super) struct Undecided {
 #[derive(Clone, Debug, Default)]
 struct List {
     entries: VecDeque<Entry>,
-    /// How many entries were not stale when that was last looked at.
+    /// How many entries were not stale at the last check.
     n_fresh: usize,
 }
 
 impl List {
-    /// Adds an entry. If most of the others may be stale, they are looked through first.
+    /// Adds an entry. If most of the others may be stale, drops stale ones first.
     fn push(&mut self, entry: Entry, marks: &Marks) {
         if self.entries.len() > 2 * self.n_fresh + FEW {
             self.entries.retain(|&entry| !marks.is_stale(entry));
@@ -59,7 +59,7 @@ impl Undecided {
     }
 }
 
-/// The first few that still wait. Stale ones before and among them are dropped for good.
+/// The first few entries that still wait. Stale entries before and among them are dropped for good.
 fn first_few(list: &mut VecDeque<Entry>, marks: &Marks) -> Vec<Entry> {
     let mut few = Vec::new();
     while few.len() < N_LOOKED_AT
@@ -74,13 +74,13 @@ fn first_few(list: &mut VecDeque<Entry>, marks: &Marks) -> Vec<Entry> {
 }
 
 impl Executor {
-    /// Whether a request that arrives now waits for whichever server is free first.
+    /// Whether a request that arrives now waits for the first of its servers to be free.
     pub(super) fn decides_late(&self) -> bool {
         self.settings.decide == Decide::WhenFree && !self.keeps_to_plan && !self.settings.shares_work
     }
 
-    /// Has a piece wait for all servers that hold it. Whatever is behind something in one list is not before it in
-    /// another, so the first of all can start as soon as its client and a server are free.
+    /// Makes a piece wait for all servers that hold it. A piece that is behind another in one list is not ahead of it
+    /// in any other list, so the first of all can start as soon as its client and a server are free.
     pub(super) fn wait_for_any(&mut self, piece: u32) {
         self.marks.put(piece, State::Undecided);
         let waiting = &self.pieces[piece as usize];
@@ -93,11 +93,11 @@ impl Executor {
             self.undecided.servers[server.index()].push(self.marks.entry(piece, client), &self.marks);
             self.to_look_at.push(End::Server(server.0));
         }
-        // Looked at first, so that the policy has all servers to pick from.
+        // The client is looked at first, so that the policy has all servers to pick from.
         self.to_look_at.push(End::Client(client));
     }
 
-    /// Starts what waits undecided at an end, as far as it has slots.
+    /// Starts the undecided pieces at an end, as far as it has slots.
     pub(super) fn decide_at(&mut self, end: End, out: &mut Vec<Action>) {
         if self.settings.decide == Decide::OnArrival {
             return;
@@ -128,7 +128,7 @@ impl Executor {
         }
     }
 
-    /// The server that a piece starts at, if it can.
+    /// The server at which a piece starts, if it can.
     fn decide(&mut self, piece: u32) -> Option<(u32, ServerId)> {
         let waiting = &self.pieces[piece as usize];
         if !self.clients.has_slot(waiting.client.index()) {
@@ -144,7 +144,7 @@ impl Executor {
         Some((piece, server))
     }
 
-    /// A server is down: what no other holds waits for one to come back.
+    /// A server is down: pieces that no other server holds wait for one to come back.
     pub(super) fn park_undecided(&mut self, server: ServerId) {
         let mut list = std::mem::take(self.undecided.at(End::Server(server.0)));
         list.retain(|&entry| !self.marks.is_stale(entry));

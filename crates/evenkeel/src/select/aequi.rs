@@ -1,17 +1,17 @@
-//! `aequi`: what each server has to do already counts; every server is filled up to the common average.
+//! `aequi`: the backlog of each server counts; every server is filled up to the common average.
 //!
-//! AEQUI of paper 001 §3.2, whose listing cannot be used: it leaves an overloaded server with less than the average (a slip of
-//! sign), counts withdrawn requests twice, gives servers their total as if all of it were new, and finds what was withdrawn
-//! only after the servers that could have taken it were filled. Meant is: take back from servers that are above the
-//! average by more than 1 (1 stays, so that a balanced system never moves work; what is in service, or has no other
-//! replica, stays as well), then fill the others, then give what is left to its least loaded replicas. The first step is
-//! [`overload`], the others are [`fill`]; [`Replanned`](super::replanned::Replanned) puts them together at each scheduling
-//! point.
+//! AEQUI of paper 001 §3.2, whose listing cannot be used. It leaves an overloaded server with less than the average (a
+//! sign error), counts withdrawn requests twice, gives servers their total as if all of it were new, and finds what was
+//! withdrawn only after the servers that could have taken it were filled. The intent is: first, take requests back from
+//! servers that exceed the average by more than 1. (1 stays, so that a balanced system never moves work; what is in
+//! service, or has no other replica, stays as well.) Then fill the others, then give what is left to its least loaded
+//! replicas. The first step is [`overload`], the others are [`fill`]; [`Replanned`](super::replanned::Replanned)
+//! combines them at each scheduling point.
 
 use crate::graph::sets::holdings::Holdings;
 use crate::model::{Batch, Choice, Cluster, ServerId};
 
-/// What is pending is given to servers that have less than the average, the oldest first.
+/// Gives pending requests to servers that have less than the average, oldest first.
 pub fn fill(batch: &Batch, cluster: &Cluster) -> Choice {
     let mut loads: Vec<u128> = cluster.servers().iter().map(|server| server.backlog.into()).collect();
     let average = average(loads.iter().copied(), batch.total_blocks());
@@ -49,8 +49,8 @@ fn average(loads: impl ExactSizeIterator<Item = u128>, pending: u64) -> u128 {
     (loads.sum::<u128>() + u128::from(pending)).div_ceil(n_servers)
 }
 
-/// Which servers are above the average by more than one block, and by how much, given the blocks at each server (waiting,
-/// or in service) and those that are pending. All servers count, also those that could serve nothing of that.
+/// The servers that exceed the average by more than one block, and by how much, given the blocks at each server
+/// (waiting or in service) and the pending blocks. All servers count, even those that could serve none of these blocks.
 pub fn overload(waiting: &[u128], pending: u64) -> impl Iterator<Item = (ServerId, u128)> + '_ {
     let most = average(waiting.iter().copied(), pending) + 1;
     let servers = (0..).zip(waiting).map(move |(server, load)| (ServerId(server), load.saturating_sub(most)));

@@ -1,10 +1,11 @@
-//! Eases clients: where servers differ, which replica serves a request also decides how long its client takes.
+//! Eases clients: where servers differ, the choice of replica also determines how long a client takes.
 //!
-//! The level tells when all servers can be done. A client may take longer than that: its requests were given to slow
-//! servers, or to servers that are free so late that it may idle first. Its requests are moved to faster or earlier
-//! replicas that have room; where there is none, requests of clients that have time make room. No server gets more than
-//! it can do by the level, so the bound is not lost, and what remains is the gap that is reported. (The exact optimum is
-//! a linear program over all pairs of requests and replicas, and only for data that can be divided at will.)
+//! The level says when all servers can be done. A client may take longer than that: its requests were given to slow
+//! servers, or to servers that are free so late that the client idles first. Its requests are moved to faster or
+//! earlier replicas that have room; where there is none, requests of clients that have time make room. No server gets
+//! more than it can do by the level, so the bound still holds, and what remains is the gap that is reported. (The exact
+//! optimum is a linear program over all pairs of requests and replicas, and only for data that can be divided
+//! arbitrarily.)
 
 use std::cmp::Ordering;
 
@@ -13,14 +14,14 @@ use crate::graph::flow::level::Placed;
 use crate::graph::flow::pace::{Level, Paces};
 use crate::model::{Batch, Choice, Cluster, Part, ServerId};
 
-/// Sweeps over all requests at a level.
+/// Sweeps over all requests for each level.
 const SWEEPS: usize = 3;
-/// Later levels that are tried, each halving what some client takes too long.
+/// Later levels that are tried. Each halves the time by which some client is too late.
 const LEVELS: usize = 6;
-/// At most so many moments are looked at to see who waits.
+/// The most points in time that are examined to see which clients wait.
 const MOST_MOMENTS: usize = 64;
 
-/// Each request to its fastest replica with room, if all find room by `level`; then as [`ease`].
+/// Gives each request to its fastest replica with room, if all find room by `level`; then proceeds as [`ease`].
 pub(super) fn fastest(batch: &Batch, cluster: &Cluster, paces: &Paces, level: Level) -> Option<Choice> {
     let mut room = paces.caps(level);
     let total: u128 = room.iter().copied().map(u128::from).sum();
@@ -28,7 +29,7 @@ pub(super) fn fastest(batch: &Batch, cluster: &Cluster, paces: &Paces, level: Le
         return None;
     }
     let mut state = State::new(batch, cluster, paces, Choice::default());
-    // By rank, so that choosing is comparing numbers.
+    // By rank, so that choosing means comparing numbers.
     let mut ranked: Vec<ServerId> = (0..batch.n_servers() as u32).map(ServerId).collect();
     let key = |s: &ServerId| (state.cost[s.index()], state.free[s.index()]);
     ranked.sort_by(|a, b| key(a).partial_cmp(&key(b)).unwrap_or(Ordering::Equal));
@@ -54,7 +55,7 @@ pub(super) fn ease(batch: &Batch, cluster: &Cluster, paces: &Paces, level: Level
     State::new(batch, cluster, paces, to_choice(batch, placed)).ease(paces, level)
 }
 
-/// A level as a fraction with as large a denominator as fits.
+/// A level as a fraction with the largest denominator that fits.
 fn rounded(level: f64) -> Level {
     let most = (1_u64 << 62) as f64;
     let denominator =
@@ -62,11 +63,11 @@ fn rounded(level: f64) -> Level {
     Level::new((level * denominator as f64) as u128, denominator)
 }
 
-/// Where everything is: the parts of a choice as they are moved about.
+/// The parts of a choice, and where each is while they are moved.
 #[derive(Clone, Debug)]
 struct Items {
     at: Vec<ServerId>,
-    /// The blocks of each request that are there; empty if each has one.
+    /// The blocks of each request at the server in `at`; empty if each request has one block.
     left: Vec<u64>,
     /// Parts of requests that are elsewhere.
     split_off: Vec<Part>,
@@ -76,10 +77,10 @@ struct State<'a> {
     batch: &'a Batch,
     items: Items,
     loads: Vec<u64>,
-    /// How long a block takes at each server, and when it is free, as levels count.
+    /// How long a block takes at each server, and when the server is free, in units of levels.
     cost: Vec<f64>,
     free: Vec<f64>,
-    /// How long each client takes to receive all through one slot, and its slots.
+    /// How long each client takes to receive everything through one slot, and its slots.
     work: Vec<f64>,
     slots: Vec<f64>,
     /// Which clients have so much to receive from servers that are free late that they end after the level.
@@ -124,7 +125,7 @@ impl<'a> State<'a> {
         let (mut too_early, mut reached) = (level.to_f64(), self.latest());
         let mut best = None;
         for _ in 0..LEVELS {
-            // Later servers have more room.
+            // Servers have more room at later levels.
             let middle = f64::midpoint(too_early, reached);
             if reached <= too_early * (1.0 + 1e-9) || middle <= too_early {
                 break;
@@ -145,7 +146,7 @@ impl<'a> State<'a> {
         best.unwrap_or(self.items).into_choice()
     }
 
-    /// When the last client has received all, if none ever waits.
+    /// When the last client has received everything, if none ever waits.
     fn latest(&self) -> f64 {
         (0..self.work.len()).map(|client| self.needs(client)).fold(0.0, f64::max)
     }
@@ -177,8 +178,8 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Adds up what each client receives from servers that are free after some moments: if that does not fit between
-    /// the moment and the level, it waits.
+    /// Adds up what each client receives from servers that are free after certain points in time. A client waits if
+    /// that does not fit between the point and the level.
     fn see_who_waits(&mut self, level: f64) {
         let latest = self.free.iter().copied().fold(0.0, f64::max);
         if latest == 0.0 {
@@ -203,7 +204,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// The client of an item, and where it is.
+    /// The client of an item, and the part itself.
     #[inline]
     fn item(&self, k: usize) -> (usize, Part) {
         let part = match self.items.at.get(k) {
@@ -222,7 +223,7 @@ impl<'a> State<'a> {
         self.waits[client] && free > 0.0 && free + self.needs(client) > level
     }
 
-    /// Moves an item to a better replica with room, if its client needs that; notes better ones that are full.
+    /// Moves an item to a better replica with room, if its client needs that. Notes better replicas that are full.
     #[inline]
     fn improve(&mut self, k: usize, level: f64, caps: &[u64], wanted: &mut [bool]) -> bool {
         let (client, part) = self.item(k);
@@ -231,7 +232,7 @@ impl<'a> State<'a> {
         if !is_slow && !is_late {
             return false;
         }
-        // Who is too slow needs speed; others rather do not wait.
+        // A client that is too slow needs speed; the others would rather not wait.
         let spare = level * self.slots[client] - self.work[client];
         let badness = |s: ServerId| {
             let (late, cost) = (f64::from(u8::from(self.is_late(client, s, level))), self.cost[s.index()]);
@@ -277,7 +278,7 @@ impl<'a> State<'a> {
         false
     }
 
-    /// Moves an item, or as much of it as may be.
+    /// Moves an item, or as much of it as allowed.
     fn shift(&mut self, k: usize, to: ServerId, most: u64) {
         let (client, Part { request, server: from, blocks }) = self.item(k);
         let amount = blocks.min(most);
@@ -305,7 +306,7 @@ impl Items {
         self.at.len() + self.split_off.len()
     }
 
-    /// The choice, each server once a request.
+    /// The choice, with each server at most once per request.
     fn into_choice(self) -> Choice {
         let Self { at, mut split_off, .. } = self;
         split_off.retain(|part| at[part.request as usize] != part.server);

@@ -1,23 +1,24 @@
-//! `equi`: every server is given an equal share, those first that could serve the least.
+//! `equi`: every server gets an equal share; those that could serve the least come first.
 //!
-//! EQUI of paper 001 §3.1. Deviations, each where the listing cannot be meant. The share is rounded up: rounded down it
-//! is 0 with fewer requests than servers, and the loop never ends. Giving a request away counts for all its replicas, not for
-//! the chosen server alone, which would hand out shared requests twice. Only servers that can serve something now
-//! count. A round lasts until each of them was served once. Which of its requests a server gets the paper does not say: the
-//! oldest, or as an option ([`Pick::FewestReplicas`], `equi-fewest`) those with the fewest servers left in this round. Shares
-//! are in blocks, and a request that does not fit in the rest of a share waits, unless the share is still whole.
+//! EQUI of paper 001 §3.1. It deviates where the listing cannot be intended. The share is rounded up: rounded down it
+//! is 0 with fewer requests than servers, and the loop never ends. Giving a request away counts for all its replicas,
+//! not for the chosen server alone, which would hand out shared requests twice. Only servers that can serve something
+//! now count. A round lasts until each of them has been served once. The paper does not say which of its requests a
+//! server gets: here the oldest or, as an option ([`Pick::FewestReplicas`], `equi-fewest`), those with the fewest
+//! servers left in this round. Shares are in blocks, and a request that does not fit in the rest of a share waits,
+//! unless the share is still whole.
 
 use crate::graph::sets::bits::Bits;
 use crate::graph::sets::heap::Heap;
 use crate::graph::sets::holdings::Holdings;
 use crate::model::{Batch, Choice, ServerId};
 
-/// Which of the requests that it could serve a server is given.
+/// Which of the requests that it could serve a server gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
     /// The oldest.
     Oldest,
-    /// Those which the fewest other servers could still take in this round.
+    /// Those that the fewest other servers could still take in this round.
     FewestReplicas,
 }
 
@@ -35,7 +36,7 @@ pub fn select(batch: &Batch, pick: Pick, rounding: Rounding) -> Choice {
     rounds(batch, pick, rounding).0
 }
 
-/// The same, with the number of rounds.
+/// As [`select`], and returns the number of rounds.
 pub fn rounds(batch: &Batch, pick: Pick, rounding: Rounding) -> (Choice, u32) {
     let mut equi = Equi::new(batch);
     let mut n_rounds = 0;
@@ -49,15 +50,16 @@ pub fn rounds(batch: &Batch, pick: Pick, rounding: Rounding) -> (Choice, u32) {
 struct Equi<'a> {
     batch: &'a Batch,
     holdings: Holdings,
-    /// The first place in each server's list that may be pending.
+    /// The first position in each server's list that may be pending.
     first: Vec<u32>,
     servers: Vec<ServerId>,
     given: Bits,
-    /// Blocks that are not given yet.
+    /// Blocks that are not assigned yet.
     pending: u64,
-    /// How much of that each server could serve.
+    /// How many of the pending blocks each server could serve.
     could_serve: Vec<u64>,
-    /// The servers that could serve more before the last share was given, and whether each is one of them.
+    /// The servers that could serve more before the last share was given, and a flag for each server that is one of
+    /// them.
     changed: Vec<u32>,
     is_changed: Vec<bool>,
 }
@@ -70,7 +72,7 @@ impl<'a> Equi<'a> {
             set.iter().for_each(|server| could_serve[server.index()] += batch.blocks(i));
         }
         let mut given = Bits::none(batch.n_requests());
-        // What is empty is nobody's load and stays with its first replica.
+        // Empty requests add no load and stay with their first replica.
         (0..batch.n_requests()).filter(|&i| batch.blocks(i) == 0).for_each(|i| given.insert(i as u32));
         Self {
             batch,
@@ -94,7 +96,7 @@ impl<'a> Equi<'a> {
         };
         let mut n_left = match pick {
             Pick::Oldest => Vec::new(),
-            // More than that is many.
+            // Anything above this counts as many.
             Pick::FewestReplicas => {
                 self.batch.replicas().iter().map(|set| set.len().min(255) as u8).collect()
             }
@@ -107,7 +109,7 @@ impl<'a> Equi<'a> {
                 Pick::Oldest => self.give_oldest(ServerId(server), share),
                 Pick::FewestReplicas => self.give_fewest(ServerId(server), share, &mut n_left),
             }
-            // All at once: the heap would move at every request otherwise.
+            // All at once: otherwise the heap would change at every request.
             for server in self.changed.drain(..) {
                 self.is_changed[server as usize] = false;
                 waiting.lower(server, self.could_serve[server as usize]);

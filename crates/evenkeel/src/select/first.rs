@@ -1,8 +1,8 @@
-//! `first`: the first copy listed, as a client does that asks the first host it is told.
+//! `first`: the first copy listed, like a client that asks the first host it knows.
 
 use crate::model::{Batch, Choice};
 
-/// Each request from its first replica.
+/// Serves each request from its first replica.
 pub fn select(batch: &Batch) -> Choice {
     Choice::whole(batch.replicas().iter().map(|set| set[0]).collect())
 }

@@ -1,10 +1,11 @@
 //! `lddf` and `hddf`: pass by pass, each server takes one request; the servers that could serve the fewest pending
-//! requests choose first, or the last.
+//! requests choose first (`lddf`) or last (`hddf`).
 //!
 //! LDDF and HDDF of Chen and Majumdar as paper 001 §3.3–3.4 describes them; paper 000 §5.1 describes others
-//! (`lddf-slots`, `hddf-slots`). Deviation: the paper says both "round robin" and "the next server with the lowest number of
-//! pending requests". Read literally, with degrees that change at once, the lowest server stays the lowest and takes all
-//! that it can; round robin is meant: at most one request a server and pass, degrees sorted anew for each pass.
+//! (`lddf-slots`, `hddf-slots`). Deviation: the paper says both "round robin" and "the next server with the lowest
+//! number of pending requests". Read literally, with degrees that change at once, the lowest server stays the lowest
+//! and takes everything it can. Round robin is intended: at most one request per server and pass, with degrees sorted
+//! again for each pass.
 
 use crate::graph::passes::{First, of_servers};
 use crate::model::{Batch, Choice};

@@ -1,13 +1,13 @@
-//! `nearest`: the copy on the client's own host, else in its rack, and so on.
+//! `nearest`: the copy on the client's own host, otherwise in its rack, and so on.
 //!
-//! The default of HDFS (so the baseline of paper 003) and of many mirrors. Copies of which none is known to be
-//! nearer go by hash: a client prefers the same servers each time, as it would in a network, and each client has
-//! its own.
+//! The default of HDFS (hence the baseline of paper 003) and of many mirrors. If no copy is known to be nearer than
+//! another, a hash decides: a client prefers the same servers each time, as it would in a network, and each client has
+//! its own preference.
 
 use crate::draw::Ties;
 use crate::model::{Batch, Choice, Cluster};
 
-/// Each request from the replica nearest to its client.
+/// Serves each request from the replica nearest to its client.
 pub fn select(batch: &Batch, cluster: &Cluster, ties: Ties) -> Choice {
     let servers = batch.replicas().iter().zip(batch.client_of()).map(|(set, &client)| {
         let nearest = set.iter().copied().min_by_key(|&server| {
@@ -19,7 +19,7 @@ pub fn select(batch: &Batch, cluster: &Cluster, ties: Ties) -> Choice {
     Choice::whole(servers.collect())
 }
 
-/// How many requests have no replica whose distance from their client is known: of these, any is taken by hash.
+/// How many requests have no replica at a known distance from their client. For these, a hash picks any replica.
 pub fn n_without_distance(batch: &Batch, cluster: &Cluster) -> usize {
     let is_unknown = |i: &usize| {
         let set = batch.replicas().of(*i);

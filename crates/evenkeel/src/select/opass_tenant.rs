@@ -1,14 +1,15 @@
-//! `opass-tenant`: the nearest copies while servers are about equally busy, else counts that level them.
+//! `opass-tenant`: the nearest copies while servers are about equally busy, otherwise counts that level them.
 //!
-//! Paper 003 §4.5. If servers that serve what is nearest differ by more than a threshold in what they have to serve, what
-//! they had before included, each server gets a count of requests that fills the emptiest first (Algorithm 2), and a
-//! flow finds requests for the counts. The paper does not say what the data being served are before anybody is served;
-//! here they are what the nearest copies would come to.
+//! Paper 003 §4.5. If servers that serve the nearest requests differ in load, including backlog, by more than a
+//! threshold, each server gets a count of requests that fills the least loaded first (Algorithm 2), and a flow finds
+//! requests for the counts. The paper does not say what the data being served are before anything is served; here they
+//! are the loads that the nearest copies would cause.
 //!
-//! Deviations. Algorithm 2 hands out whole deficits in order of ids without looking at how much is left, so that it gives
-//! away more than there is, and it leaves counts undefined; [`counts`] gives one request at a time to the server that has
-//! least. Counts do not know which request is where, so the flow may fall short: then, and for requests of different sizes
-//! or servers of different speeds, the choice is the [`optimal`] one with what servers have to do already, whole.
+//! Deviations. Algorithm 2 hands out whole deficits in order of ids without checking how much is left, so it gives away
+//! more than there is, and it leaves counts undefined. [`counts`] gives one request at a time to the server that has
+//! the least. Counts do not know which request is where, so the flow may fall short. In that case, and for requests of
+//! different sizes or servers of different speeds, the choice is the [`optimal`] one given the backlogs, without
+//! splitting requests.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -19,10 +20,10 @@ use crate::graph::flow::capped::Capped;
 use crate::graph::sets::holdings::Holdings;
 use crate::model::{Batch, Choice, Cluster, Server, ServerId, Speed};
 
-/// The usual threshold: a difference of one block cannot be helped where blocks and servers do not come out even.
+/// The default threshold: a difference of one block is unavoidable if blocks do not divide evenly among servers.
 pub const IMBALANCE_BLOCKS: u64 = 1;
 
-/// Each request from the nearest replica, unless servers would differ by more than so many blocks.
+/// Serves each request from the nearest replica, unless servers would differ by more than `imbalance_blocks`.
 pub fn select(batch: &Batch, cluster: &Cluster, ties: Ties, imbalance_blocks: u64) -> Choice {
     let nearest = nearest::select(batch, cluster, ties);
     let backlogs = cluster.servers().iter().map(|server| u128::from(server.backlog));
@@ -32,7 +33,7 @@ pub fn select(batch: &Batch, cluster: &Cluster, ties: Ties, imbalance_blocks: u6
     if most.saturating_sub(least) <= imbalance_blocks.into() { nearest } else { balanced(batch, cluster) }
 }
 
-/// Counts and a flow, or the optimal choice.
+/// Chooses by counts and a flow, or takes the optimal choice.
 fn balanced(batch: &Batch, cluster: &Cluster) -> Choice {
     let is_plain = |server: &Server| server.speed == Speed::ONE && server.slots == 1;
     if batch.sizes().is_none()
@@ -57,8 +58,8 @@ pub fn by_counts(batch: &Batch, cluster: &Cluster) -> Option<Choice> {
     flow.servers().collect::<Option<Vec<ServerId>>>().map(Choice::whole)
 }
 
-/// How many of `n_requests` each server is to serve, given how much it has to do already and how many it holds: one by one
-/// to the server with the least to do that holds more, of equal ones to the first.
+/// How many of `n_requests` each server is to serve, given its backlog and how many requests it holds. Requests go one
+/// by one to the least loaded server that holds more; ties go to the first.
 pub fn counts(n_requests: u64, backlogs: &[u64], held: &[u64]) -> Vec<u64> {
     let mut counts = vec![0; backlogs.len()];
     let servers = backlogs.iter().zip(held).enumerate().filter(|(_, (_, held))| **held > 0);

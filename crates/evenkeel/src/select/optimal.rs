@@ -1,11 +1,11 @@
-//! `optimal` (also `ap`): the replica choice that no other beats, with the proof.
+//! `optimal` (also `ap`): the replica choice that no other beats, with proof.
 //!
-//! Paper 000 §1 names augmenting paths for the least maximum degree and gives no listing. Here: greedy,
-//! Newton steps on the load level, blocking flow between servers (`graph::flow::level`). Deviations from the paper.
-//! Replicas are chosen per request, not per datum: if all readers of a datum had to share a copy, the
-//! problem would be NP-hard and augmenting paths would not solve it. The length of a schedule is the larger of
-//! the server and the client degree, so with [`Goal::Length`] the loads only have to go down to the latter. And servers
-//! may have speeds, slots and backlogs of their own, which the paper does not know.
+//! Paper 000 §1 names augmenting paths for the minimal maximum degree and gives no listing. This implementation uses a
+//! greedy start, Newton steps on the load level, and blocking flow between servers (`graph::flow::level`). Deviations
+//! from the paper: replicas are chosen per request, not per datum. If all readers of a datum had to share a copy, the
+//! problem would be NP-hard and augmenting paths would not solve it. The length of a schedule is the larger of the
+//! server and the client degree, so with [`Goal::Length`] the loads only have to go down to the latter. And servers may
+//! have their own speeds, slots and backlogs, which are not in the paper.
 
 use super::Goal;
 use super::ease::{ease, fastest};
@@ -14,15 +14,15 @@ use crate::graph::flow::level::{Aim, Items, Levelled, Placed, level, relevel};
 use crate::graph::flow::pace::{Level, Paces, time};
 use crate::model::{Batch, Choice, Cluster, Part, ServerId};
 
-/// The optimal choice for `goal`, and the proof that it is.
+/// The optimal choice for `goal`, with proof of optimality.
 ///
-/// The bound is on the schedule's length with [`Goal::Length`], else on when the last server is done. A length is reached
-/// where servers have one speed and no backlog. With [`Goal::MaxLoad`] the bound is always reached; with [`Goal::Mean`] it
-/// is where all speeds are 1 or no server has several slots. Requests are split between replicas, at block boundaries,
-/// where that helps.
+/// The bound is on the schedule's length with [`Goal::Length`], otherwise on the time at which the last server is done.
+/// A length bound is reached if servers have one speed and no backlog. With [`Goal::MaxLoad`] the bound is always
+/// reached. With [`Goal::Mean`] it is reached if all speeds are 1 or no server has several slots. Requests are split
+/// between replicas, at block boundaries, where that helps.
 pub fn select(batch: &Batch, cluster: &Cluster, goal: Goal) -> (Choice, Bound) {
     if goal == Goal::Mean && !are_alike(cluster) {
-        // The mean is of blocks that slots serve one after the other, whoever could share them.
+        // The mean is over blocks that slots serve one after another, even where slots could share them.
         let paces = Paces::in_slots(cluster);
         let placed = level(items(batch, &paces), Aim::AllNorms).placed;
         return (to_choice(batch, placed), bound(batch, cluster, Goal::MaxLoad));
@@ -45,8 +45,8 @@ pub fn select(batch: &Batch, cluster: &Cluster, goal: Goal) -> (Choice, Bound) {
     (choice, Bound { value: time(level), proof })
 }
 
-/// The choice after which the last server is done as early as can be, where each request has a server already: it keeps
-/// that server as far as possible.
+/// Improves a choice in which each request already has a server, so that the last server is done as early as possible.
+/// Requests keep their server where possible.
 pub fn improve(batch: &Batch, cluster: &Cluster, servers: Vec<ServerId>) -> Choice {
     let paces = Paces::new(cluster);
     to_choice(batch, relevel(items(batch, &paces), aim(Goal::MaxLoad, None), servers).placed)
@@ -58,7 +58,7 @@ pub fn bound(batch: &Batch, cluster: &Cluster, goal: Goal) -> Bound {
     Bound { value: time(level), proof }
 }
 
-/// The same as a level.
+/// The same bound as a level.
 pub(crate) fn bound_level(batch: &Batch, cluster: &Cluster, goal: Goal) -> (Level, Proof) {
     let paces = Paces::new(cluster);
     let beside = beside(batch, cluster, goal);
@@ -66,7 +66,7 @@ pub(crate) fn bound_level(batch: &Batch, cluster: &Cluster, goal: Goal) -> (Leve
     (levelled.level, proof(levelled.proof, beside))
 }
 
-/// Whether it is the same if slots serve whole blocks and if they share them.
+/// Whether it makes no difference if slots serve whole blocks or share them.
 fn are_alike(cluster: &Cluster) -> bool {
     cluster.is_slotted() || cluster.servers().iter().all(|server| server.slots == 1)
 }
@@ -99,7 +99,7 @@ pub(crate) fn items<'a>(batch: &'a Batch, paces: &'a Paces) -> Items<'a> {
     Items { replicas: batch.replicas(), sizes: batch.sizes(), total: batch.total_blocks(), paces }
 }
 
-/// How items were placed as a choice of replicas.
+/// Converts a placement of items to a choice of replicas.
 pub(crate) fn to_choice(batch: &Batch, placed: Placed) -> Choice {
     let shares = match placed {
         Placed::Whole(servers) => return Choice { servers, split_off: Vec::new() },

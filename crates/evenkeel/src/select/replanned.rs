@@ -1,10 +1,10 @@
 //! Any selection over time: at each scheduling point it chooses again for what is pending and what was taken back.
 //!
-//! Requests arrive, wait at the server that was chosen for them, are started by it one by one, and are done. A scheduling
-//! point takes some of those that wait back and selects for them together with what has arrived since; the blocks that
-//! stay at a server, waiting or in service, are its backlog. AEQUI (paper 001 §3.2) is [`TakeBack::Overload`] with
-//! [`aequi::fill`]; planning all that has not started anew is [`TakeBack::Everything`] with any other
-//! selection. What is in service never moves.
+//! Requests arrive, wait at the server chosen for them, are started by it one by one, and complete. A scheduling point
+//! takes back some of the waiting requests and selects for them together with those that have arrived since. The blocks
+//! that stay at a server, waiting or in service, are its backlog. AEQUI (paper 001 §3.2) is [`TakeBack::Overload`] with
+//! [`aequi::fill`]; replanning everything that has not started is [`TakeBack::Everything`] with any other selection.
+//! What is in service never moves.
 
 use std::collections::VecDeque;
 
@@ -19,7 +19,7 @@ pub enum TakeBack {
     Nothing,
     /// The youngest requests of servers that are above the average, if they have another replica.
     Overload,
-    /// Whatever has not started.
+    /// Everything that has not started.
     Everything,
 }
 
@@ -28,7 +28,7 @@ pub enum TakeBack {
 pub struct Move {
     /// The request's row in the batch.
     pub request: u32,
-    /// Where it waited until now; `None` if it was pending.
+    /// Where it waited so far; `None` if it was pending.
     pub from: Option<ServerId>,
     /// Where it waits from now on.
     pub to: ServerId,
@@ -57,17 +57,17 @@ enum State {
     Done,
 }
 
-/// Requests under way, and the selection that is asked at each scheduling point.
+/// Requests that are waiting or in service, and the selection that is called at each scheduling point.
 pub struct Replanned<'a, F> {
     batch: &'a Batch,
     cluster: &'a Cluster,
     take_back: TakeBack,
     select: F,
     states: Vec<State>,
-    /// The how manyth each was to arrive.
+    /// Arrival rank of each request.
     arrivals: Vec<u32>,
     n_arrived: u32,
-    /// Arrived and not given to a server yet, oldest first.
+    /// Requests that have arrived and have no server yet, oldest first.
     pending: Vec<u32>,
     /// What waits at each server, oldest first.
     waiting: Vec<VecDeque<u32>>,
@@ -82,7 +82,7 @@ impl<F> std::fmt::Debug for Replanned<'_, F> {
 }
 
 impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
-    /// Nothing has arrived yet of a batch of all requests that ever will.
+    /// `batch` has all requests that will ever arrive. None has arrived yet.
     pub fn new(batch: &'a Batch, cluster: &'a Cluster, take_back: TakeBack, select: F) -> Self {
         Self {
             batch,
@@ -98,7 +98,7 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
         }
     }
 
-    /// A request has arrived and waits for the next scheduling point.
+    /// Records that a request has arrived. It waits for the next scheduling point.
     pub fn arrived(&mut self, request: u32) -> Result<(), Misfit> {
         match self.states.get_mut(request as usize) {
             None => Err(Misfit::NoSuchRequest(request)),
@@ -113,7 +113,7 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
         }
     }
 
-    /// A server starts the oldest request that waits there, if there is one.
+    /// Starts the oldest request that waits at a server, if there is one.
     pub fn start(&mut self, server: ServerId) -> Result<Option<u32>, Misfit> {
         let waiting = self.waiting.get_mut(server.index()).ok_or(Misfit::NoSuchServer(server.0))?;
         let request = waiting.pop_front();
@@ -123,7 +123,7 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
         Ok(request)
     }
 
-    /// A request in service is done.
+    /// Records that a request in service is done.
     pub fn done(&mut self, request: u32) -> Result<(), Misfit> {
         match self.states.get(request as usize) {
             None => Err(Misfit::NoSuchRequest(request)),
@@ -141,12 +141,12 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
         self.waiting.get(server.index()).into_iter().flatten().copied()
     }
 
-    /// A scheduling point: tells what was given to which server, unless it stays where it was.
+    /// Runs a scheduling point. Returns which requests moved to which server; those that stay are not listed.
     pub fn replan(&mut self) -> Vec<Move> {
         self.replan_slowed(|_| 1.0)
     }
 
-    /// The same where servers are known to take so many times as long as was said.
+    /// As [`Self::replan`], with the factor by which each server is known to be slower than stated.
     pub fn replan_slowed(&mut self, factor: impl Fn(ServerId) -> f64) -> Vec<Move> {
         self.take_back();
         let pending = std::mem::take(&mut self.pending);
@@ -166,7 +166,8 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
         moves
     }
 
-    /// What is taken back is pending again, behind all that is, but still known to have waited where it was.
+    /// Makes what is taken back pending again, behind the others unless everything is taken back. Where it waited is
+    /// still known.
     fn take_back(&mut self) {
         match self.take_back {
             TakeBack::Nothing => {}
@@ -196,7 +197,7 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
         }
     }
 
-    /// Takes the youngest waiting requests that have another replica off a server's list, so many blocks at most.
+    /// Takes the youngest waiting requests that have another replica off a server's list, at most `most_blocks` blocks.
     fn youngest_movable(&mut self, server: ServerId, most_blocks: u128) -> Vec<u32> {
         let mut left = most_blocks;
         let mut taken = Vec::new();

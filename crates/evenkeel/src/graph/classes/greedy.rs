@@ -1,18 +1,18 @@
-//! `hdf` and `hcdf`: class by class a maximal matching, built greedily.
+//! `hdf` and `hcdf`: class by class, a maximal matching, built greedily.
 //!
-//! Paper 000 §5.1 (Jain et al.): highest degree first takes edges by the higher of the degrees of their two ends, highest
-//! combined degree first by the sum of both, in the graph that is left. Of equals the lowest client goes first, then the
-//! lowest server, then the first edge. With unit blocks that takes at most 2Δ − 1 classes (an edge that waits has
-//! an end in each class before it), and at most ⌊m/k⌋ + 2Δ − 1 if no class may have more than k of m edges. The
-//! paper says "exactly 2d − 1"; that is only a bound. Its listing is not given and is reconstructed from the names.
-//! Deviation: a degree counts the blocks that are left, and an edge without any counts as one.
+//! Paper 000 §5.1 (Jain et al.): highest degree first takes edges by the higher degree of their two ends, highest
+//! combined degree first by the sum of both, in the remaining graph. Ties go to the lowest client, then the lowest
+//! server, then the first edge. With unit blocks that takes at most 2Δ − 1 classes (an edge that waits has an end in
+//! each class before it), and at most ⌊m/k⌋ + 2Δ − 1 if no class may have more than k of m edges. The paper says
+//! "exactly 2d − 1"; that is only a bound. The paper does not give its listing, which is reconstructed from the names.
+//! Deviation: a degree counts the remaining blocks, and an edge without blocks counts as one.
 //!
-//! Edges are not sorted. A few nodes, the *bidders*, between them touch all edges; each bids its best edge, and the best
-//! bid is taken if nobody has closed its other end. A bid is made only when it can matter: until then the node stands in
-//! the queue with the most it could bid, which stays true from class to class, as degrees only fall. At first the smaller
-//! side bids; by highest degree both do if they are of like size, as else all would want the same few. The ends of
-//! a maximal matching touch all edges as well, and when they are far fewer they take over, so that a class with a hub is
-//! not as dear as all the neighbours of the hub.
+//! Edges are not sorted. A few nodes, the *bidders*, together touch all edges. Each bids its best edge, and the best
+//! bid is taken if its other end is not closed. A bid is made only when it can matter: until then the node stays in the
+//! queue with the most it could bid. That bound stays valid from class to class, since degrees only fall. At first the
+//! smaller side bids; with highest degree first both sides do if they are of similar size, since otherwise all would
+//! want the same few. The ends of a maximal matching touch all edges as well. When they are far fewer they take over,
+//! so that a class with a hub does not cost as much as all the neighbours of the hub.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +22,7 @@ use super::Edge;
 use super::lines::{Lines, Node};
 
 const NONE: u32 = u32::MAX;
-/// Highest degree first lets all nodes bid if they are at most so many times those of the smaller side.
+/// Highest degree first lets all nodes bid if they are at most this many times those of the smaller side.
 const MOST_TO_BID: usize = 3;
 
 /// Highest degree first: the class of each edge, at most `limit` edges in each.
@@ -42,36 +42,36 @@ enum Rule {
     Sum,
 }
 
-/// An edge that a node would take, or the most that it could bid; the greatest is taken first.
+/// An edge that a node would take, or the most that it could bid. The greatest bid is taken first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Bid {
     urgency: u64,
-    /// Client and server, as nodes; 0 for the other end if nobody has searched for it yet.
+    /// Client and server, as nodes; 0 for the other end if it has not been searched for yet.
     ends: Reverse<[u32; 2]>,
     bidder: u32,
-    /// Which bid of the bidder it is; only the last counts.
+    /// The number of this bid of the bidder; only the last counts.
     version: u32,
-    /// The place of the other end in the line of the bidder, or [`NONE`] before the search.
+    /// The place of the other end in the bidder's line, or [`NONE`] before the search.
     place: u32,
 }
 
 struct Greedy {
     rule: Rule,
-    /// What each edge adds to the degrees of its ends.
+    /// The blocks that each edge adds to the degrees of its ends.
     blocks: Vec<u64>,
     /// The left and the right node of each edge. The side with fewer nodes is left.
     ends: Vec<[u32; 2]>,
     n_left: usize,
     clients_are_left: bool,
     lines: Lines,
-    /// Those to the left, those to the right, and nobody. Nodes in the current class are closed.
+    /// The left nodes, the right nodes, and the node nobody. Nodes in the current class are closed.
     nodes: Vec<Node>,
     bids: BinaryHeap<Bid>,
     /// How many bids each node has made.
     versions: Vec<u32>,
     is_bidder: Vec<bool>,
     n_bidders: usize,
-    /// Whether all nodes bid: then none has to bid for a neighbour with a higher degree, who will do so first.
+    /// Whether all nodes bid. If so, no node has to bid for a neighbour with a higher degree, which will bid first.
     all_bid: bool,
     /// The current class, counted from 1.
     class: u32,
@@ -90,7 +90,7 @@ impl Greedy {
             [left, n_left as u32 + right]
         });
         let ends: Vec<[u32; 2]> = ends.collect();
-        // The sum of two degrees must fit; only beyond 2^63 blocks in all do large edges count for less.
+        // The sum of two degrees must fit. Only beyond 2^63 blocks in total do large edges count for less.
         let total: u128 = edges.iter().map(|edge| u128::from(edge.blocks.max(1))).sum();
         let most = if total < 1 << 63 { u64::MAX } else { (1 << 63) / edges.len() as u64 - 1 };
         let blocks: Vec<u64> = edges.iter().map(|edge| edge.blocks.clamp(1, most)).collect();
@@ -165,7 +165,7 @@ impl Greedy {
             let next = found.map(|(value, Reverse(place))| {
                 self.bid(bidder, value, self.lines.neighbour(bidder, place), place)
             });
-            // It is often still the best, and then stays where it is.
+            // The bidder is often still the best, and then stays where it is.
             match (next, self.bids.peek_mut()) {
                 (Some(next), Some(mut top)) => *top = next,
                 (_, top) => drop(top.map(PeekMut::pop)),
@@ -173,7 +173,7 @@ impl Greedy {
         }
     }
 
-    /// Takes the edge to a neighbour, and closes both of its ends.
+    /// Takes the edge to a neighbour, and closes both ends.
     fn take(&mut self, bidder: u32, place: u32) -> u32 {
         let edge = self.lines.take(bidder, place);
         let ends = self.ends[edge as usize];
@@ -228,7 +228,7 @@ impl Greedy {
             let node = &mut self.nodes[node as usize];
             node.open = node.degree;
         }
-        // Without a bid left the matching is maximal. Where right nodes bid, many may want the same left one.
+        // Without a bid left the matching is maximal. Where right nodes bid, many may want the same left node.
         let most = taken.len() / 2;
         let left = taken.iter().step_by(2);
         let n_bids: usize = left.map(|&node| 2 + self.lines.n_neighbours(node).min(most)).sum();
@@ -237,7 +237,7 @@ impl Greedy {
             self.all_bid = false;
             self.let_bid(taken.iter().copied());
         } else {
-            // Who searched did so among those that were open; who was taken has a lower degree.
+            // A node that searched did so among open nodes; a node that was taken has a lower degree.
             searched.extend(&taken);
             searched.sort_unstable();
             searched.dedup();

@@ -1,29 +1,30 @@
-//! The neighbours of each node with edges left, searched for the best that is still open.
+//! The neighbours of each node over remaining edges, searched for the best one that is still open.
 //!
-//! A line holds the neighbours of a node by ascending id. Above it stands a binary tree of bounds on the degrees below,
-//! one for each [`BLOCK`] of neighbours and for every two beneath. Degrees only ever fall, so a bound that is out of date
-//! is too high but never wrong, and is put right by the search that it misleads. Nobody has to be told when a degree
-//! falls: a hub costs no more than the few neighbours it looks at. Within a class the same holds of the neighbours that
-//! are still open, so each bound has a second value that is good for one class.
+//! A line holds the neighbours of a node by ascending id. Above it is a binary tree of bounds on the degrees below, one
+//! for each [`BLOCK`] of neighbours and for every two bounds beneath. Degrees only ever fall, so an outdated bound is
+//! too high but never wrong, and the search that it misleads corrects it. No node needs a notification when a degree
+//! falls: a hub costs no more than the few neighbours it looks at. Within a class the same holds for the neighbours
+//! that are still open, so each bound has a second value that is valid for one class.
 
 use std::cmp::Reverse;
 
-/// Neighbours looked at in one go.
+/// The number of neighbours read in one go.
 const BLOCK: usize = 32;
 
-/// What a search has to know of a node.
+/// What a search must know about a node.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Node {
-    /// The blocks that are left.
+    /// The remaining blocks.
     pub(super) degree: u64,
-    /// The same, but 0 while the node is closed.
+    /// The remaining blocks, or 0 while the node is closed.
     pub(super) open: u64,
 }
 
-/// The degree of a neighbour, or the floor if that is higher, and its place in the line: of equals the first is best.
+/// The degree of a neighbour, or the floor if that is higher, and its place in the line. Among equals the first is
+/// best.
 pub(super) type Rank = (u64, Reverse<u32>);
 
-/// All edges of a pair of nodes, as one of the two sees it.
+/// All edges between a pair of nodes, as seen from one of the two.
 #[derive(Clone, Copy, Debug)]
 struct Link {
     partner: u32,
@@ -31,17 +32,17 @@ struct Link {
     pair: u32,
 }
 
-/// No degree below is higher.
+/// An upper bound on the degrees below.
 #[derive(Clone, Copy, Debug)]
 struct Bound {
     degree: u64,
-    /// The same for nodes that are open in a class.
+    /// The same bound for nodes that are open in `class`.
     open: u64,
     class: u32,
 }
 
 impl Bound {
-    /// Of what nobody has looked at yet.
+    /// The bound of nodes that have not been read yet.
     const UNKNOWN: Self = Self { degree: u64::MAX, open: u64::MAX, class: 0 };
 
     #[inline]
@@ -52,10 +53,10 @@ impl Bound {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Line {
-    /// Where its links begin, and how many there are, those used up among them.
+    /// Where its links begin, and how many there are, including those used up.
     first: usize,
     len: usize,
-    /// How many are not used up.
+    /// The number of links that are not used up.
     left: usize,
     /// Where its bounds begin: the root, then the bounds of the left half, then those of the right.
     root: usize,
@@ -68,24 +69,24 @@ impl Line {
     }
 }
 
-/// The lines of all nodes: those to the left are numbered from 0, those to the right after them. After all comes
-/// nobody, the partner in a link that is used up, whose degree is 0.
+/// The lines of all nodes: left nodes are numbered from 0, right nodes after them. After all of them comes nobody, the
+/// partner in a link that is used up, whose degree is 0.
 #[derive(Debug)]
 pub(super) struct Lines {
     of_node: Vec<Line>,
     /// The links of each node; those of left nodes are in the order of pairs.
     links: Vec<Link>,
     bounds: Vec<Bound>,
-    /// The place in `links` where the right node of each pair sees it.
+    /// The place in `links` of the right node's link for each pair.
     mirror: Vec<u32>,
     /// The edges by pair, then index.
     edges: Vec<u32>,
-    /// Those left of each pair, as a range of `edges`.
+    /// The remaining edges of each pair, as a range of `edges`.
     pairs: Vec<(u32, u32)>,
 }
 
 impl Lines {
-    /// Of edges as pairs of a left and a right node.
+    /// The lines of edges given as pairs of a left and a right node.
     pub(super) fn new(ends: &[[u32; 2]], n_nodes: usize) -> Self {
         let mut edges: Vec<u32> = (0..ends.len() as u32).collect();
         edges.sort_unstable_by_key(|&edge| (ends[edge as usize], edge));
@@ -118,12 +119,12 @@ impl Lines {
         Self { of_node: lines, links, bounds: vec![Bound::UNKNOWN; n_bounds], mirror, edges, pairs }
     }
 
-    /// How many neighbours a node has.
+    /// The number of neighbours of a node.
     pub(super) fn n_neighbours(&self, node: u32) -> usize {
         self.of_node[node as usize].left
     }
 
-    /// No neighbour of the node has a higher degree.
+    /// An upper bound on the degrees of the node's neighbours.
     pub(super) fn bound(&self, node: u32) -> u64 {
         let line = &self.of_node[node as usize];
         if line.left > 0 { self.bounds[line.root].degree } else { 0 }
@@ -149,7 +150,7 @@ impl Lines {
         edge
     }
 
-    /// The best open neighbour of a node. `floor` and `ceiling` are known to limit its rank.
+    /// The best open neighbour of a node. `floor` and `ceiling` are known limits of its rank.
     pub(super) fn search(
         &mut self,
         node: u32,
@@ -177,7 +178,7 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
-    /// Looks for something better than `best` in the blocks from `from` to `to`, below a bound.
+    /// Searches for something better than `best` in the blocks from `from` to `to`, below a bound.
     fn visit(&mut self, bound: usize, from: usize, to: usize) {
         if self.promise(bound, from) <= self.best {
             return;
@@ -188,7 +189,7 @@ impl Search<'_> {
         }
         let mid = usize::midpoint(from, to);
         let (left, right) = (bound + 1, bound + 2 * (mid - from));
-        // What promises more may spare the other.
+        // The half that promises more may make the other unnecessary.
         if self.promise(left, from) >= self.promise(right, mid) {
             self.visit(left, from, mid);
             self.visit(right, mid, to);
@@ -201,14 +202,14 @@ impl Search<'_> {
         self.bounds[bound] = Bound { degree: left.degree.max(right.degree), open, class };
     }
 
-    /// The best that can be below a bound, from the block `from` on, if there can be anything.
+    /// The best rank possible below a bound, from the block `from` on, if any is possible.
     #[inline]
     fn promise(&self, bound: usize, from: usize) -> Option<Rank> {
         let open = self.bounds.get(bound)?.open_in(self.class);
         (open > 0).then(|| (open.max(self.floor).min(self.ceiling), Reverse((from * BLOCK) as u32)))
     }
 
-    /// Looks at each link of a block; returns what bounds it now.
+    /// Reads each link of a block. Returns its new bound.
     #[inline]
     fn look(&mut self, block: usize) -> Bound {
         let first = block * BLOCK;

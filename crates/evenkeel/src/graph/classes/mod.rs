@@ -1,8 +1,9 @@
-//! Edge colourings that are simpler than the shortest, as paper 000 §5 names them: each puts the edges of a bipartite
-//! multigraph into classes, no node twice in a class.
+//! Edge colourings that are simpler than the shortest, as paper 000 §5 names them. Each puts the edges of a bipartite
+//! multigraph into classes, with no node twice in a class.
 //!
-//! [`hdf`] and [`hcdf`] (Jain et al.) fill one class after the other greedily, [`ps()`] (Panconesi and Srinivasan) draws
-//! lots. All count classes from 0 and leave none empty. A node with several slots is several nodes.
+//! [`hdf`] and [`hcdf`] (Jain et al.) fill one class after the other greedily; [`ps()`] (Panconesi and Srinivasan)
+//! draws at random. All count classes from 0 and leave none empty. A node with several slots is treated as several
+//! nodes.
 
 mod greedy;
 mod lines;
@@ -11,14 +12,14 @@ mod ps;
 pub(crate) use greedy::{hcdf, hdf};
 pub(crate) use ps::ps;
 
-/// A transfer between a client and a server, the nodes of each side numbered from 0.
+/// A transfer between a client and a server. The nodes of each side are numbered from 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Edge {
     /// Its client.
     pub client: u32,
     /// Its server.
     pub server: u32,
-    /// How many blocks.
+    /// The number of blocks.
     pub blocks: u64,
 }
 
@@ -57,7 +58,7 @@ mod tests {
         clients.max(longest(edges.iter().map(|e| e.server).collect()))
     }
 
-    /// The sizes of the classes, once it is sure that no node is twice in one and none is empty.
+    /// The sizes of the classes, after checking that no node is twice in a class and no class is empty.
     fn checked(edges: &[Edge], classes: &[u32]) -> Vec<usize> {
         assert_eq!(edges.len(), classes.len());
         let mut ends = Vec::new();
@@ -71,7 +72,7 @@ mod tests {
         of_classes.iter().map(|class| class.len() / 2).collect()
     }
 
-    /// The definition: class by class, again and again the most urgent of the edges whose ends are both free.
+    /// The definition: class by class, repeatedly takes the most urgent edge whose ends are both free.
     fn by_definition(edges: &[Edge], limit: Option<u64>, urgency: Urgency) -> Vec<u32> {
         let mut classes = vec![u32::MAX; edges.len()];
         for class in 0.. {
@@ -124,8 +125,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(1500) })]
 
-        /// The fast form is the definition, whatever the weights and the limit, and keeps to the bounds. Nodes without
-        /// edges decide only which side bids.
+        /// The fast form equals the definition, whatever the weights and the limit, and stays within the bounds. Nodes
+        /// without edges only decide which side bids.
         #[test]
         fn greedy_is_its_definition(
             edges in graphs(),
@@ -153,7 +154,7 @@ mod tests {
         }
     }
 
-    /// Lines of several blocks, with bounds out of date, and bidders on both sides.
+    /// Lines of several blocks, with outdated bounds, and bidders on both sides.
     #[test]
     fn long_lines_are_searched_as_by_definition() {
         let mut draw = Seeded::new(5);
@@ -187,7 +188,7 @@ mod tests {
         assert!(hdf(&[], 0, 0, None).is_empty() && ps(&[], 0, 0, &mut Seeded::new(1)).is_empty());
     }
 
-    /// Totals beyond 64 bits are no reason to fail.
+    /// Totals beyond 64 bits do not fail.
     #[test]
     fn huge_blocks() {
         let edges = [edge(0, 0, u64::MAX), edge(0, 1, u64::MAX), edge(1, 1, u64::MAX), edge(1, 0, 1)];
@@ -196,7 +197,7 @@ mod tests {
         }
     }
 
-    /// A hub takes one class for each edge, and no more time than that: of weights the highest first, then the lowest id.
+    /// A hub takes one class for each edge, and no more time than that: the highest weight first, then the lowest id.
     #[test]
     fn stars() {
         let n = 20_000;
@@ -216,7 +217,7 @@ mod tests {
         assert_eq!(classes[..4], [n / 2, 0, n / 2 + 1, 1]);
     }
 
-    /// A large graph: the greedy ones stay close to the largest degree, lots near e/(e − 1) of it.
+    /// A large graph: the greedy colourings stay close to the largest degree, the random one near e/(e − 1) times it.
     #[test]
     fn lengths_on_a_large_graph() {
         let edges = random_graph(150, 150, 60_000, 7);

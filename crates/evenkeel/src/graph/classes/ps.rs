@@ -1,11 +1,11 @@
-//! `ps`: colours drawn by lot, in rounds.
+//! `ps`: colours drawn at random, in rounds.
 //!
-//! Paper 000 §5.2 (Panconesi and Srinivasan): in each phase there are as many fresh colours as the largest degree that is
-//! left. Each client gives its edges distinct colours at random; each server keeps one edge of each colour, at
-//! random, and rejects the others, about 1/e of them. That adds up to e/(e − 1) ≈ 1.58 times the largest
-//! degree. When it has come down to log^(1+ε) n, the rest takes the first colour that is free at both ends, one of less
-//! than twice the degree. We take ε = 0, so that the colours used at a node fit one word. Deviation: colours that
-//! nobody kept are dropped.
+//! Paper 000 §5.2 (Panconesi and Srinivasan): each phase has as many fresh colours as the largest remaining degree.
+//! Each client gives its edges distinct colours at random. Each server keeps one edge of each colour, at random, and
+//! rejects the others, about 1/e of them. That adds up to e/(e − 1) ≈ 1.58 times the largest degree. When that degree
+//! has come down to log^(1+ε) n, each remaining edge takes the first colour that is free at both ends, one of fewer
+//! than twice the degree. We take ε = 0, so that the colours used at a node fit one word. Deviation: colours that no
+//! server kept are dropped.
 
 use super::Edge;
 use crate::draw::Draw;
@@ -13,9 +13,9 @@ use crate::graph::sets::bits::Bits;
 
 const NONE: u32 = u32::MAX;
 
-/// The class of each edge, drawn by lot.
+/// The class of each edge, drawn at random.
 pub(crate) fn ps(edges: &[Edge], n_clients: usize, n_servers: usize, draw: &mut dyn Draw) -> Vec<u32> {
-    // Numbered by client, so that what belongs together lies together.
+    // Numbered by client, so that the edges of a client are adjacent.
     let mut order: Vec<u32> = (0..edges.len() as u32).collect();
     order.sort_by_cached_key(|&edge| edges[edge as usize].client);
     let clients: Vec<u32> = order.iter().map(|&edge| edges[edge as usize].client).collect();
@@ -65,7 +65,7 @@ pub(crate) fn ps(edges: &[Edge], n_clients: usize, n_servers: usize, draw: &mut 
                 }
             }
         }
-        // Fresh colours come after those of the phases before.
+        // Fresh colours come after those of earlier phases.
         let mut names = vec![NONE; degree as usize];
         for (name, _) in names.iter_mut().zip(is_used).filter(|(_, is_used)| *is_used) {
             *name = n_classes;
@@ -77,7 +77,7 @@ pub(crate) fn ps(edges: &[Edge], n_clients: usize, n_servers: usize, draw: &mut 
         by_client.retain(|&edge| !coloured.has(edge));
         by_server.retain(|&edge| !coloured.has(edge));
     }
-    // Edges have less than 2 · 33 colours to choose from.
+    // Edges have fewer than 2 · 33 colours to choose from.
     let (mut used_by_client, mut used_by_server) = (vec![0_u128; n_clients], vec![0_u128; n_servers]);
     for edge in by_client {
         let of_client = &mut used_by_client[client(edge) as usize];

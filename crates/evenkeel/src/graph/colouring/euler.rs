@@ -1,11 +1,11 @@
-//! Euler splits: a regular graph of even degree is halved by walking its cycles and giving the edges in turn to
-//! one half and the other; at odd degree a perfect matching is taken out first, found by random walks
-//! (Goel, Kapralov, Khanna: O(n log n) steps in a regular graph). O(m log n) in all, whatever the shape.
+//! Euler splits: a regular graph of even degree is halved by walking its cycles and giving the edges alternately to one
+//! half and the other. At odd degree a perfect matching is taken out first, found by random walks (Goel, Kapralov,
+//! Khanna: O(n log n) steps in a regular graph). The total is O(m log n), whatever the shape.
 //!
-//! The graph is made regular first: nodes are merged while their degrees fit together, then dummy edges fill
-//! what is missing. Edges are kept grouped by left node, so that edge p of a graph of degree d belongs
-//! to left node p / d and only the right end has to be stored. That is the end before merging, so that graphs of
-//! small degree can be left to Kempe chains, which then have the slack of the single nodes.
+//! The graph is first made regular: nodes are merged while their degrees fit together, then dummy edges fill the gaps.
+//! Edges are kept grouped by left node, so that edge p of a graph of degree d belongs to left node p / d and only the
+//! right end has to be stored. That is the end before merging, so that graphs of small degree can be left to Kempe
+//! chains, which then have the slack of the single nodes.
 
 use super::halving::Halver;
 use super::{Edges, Graph, kempe};
@@ -15,10 +15,10 @@ const NONE: u32 = u32::MAX;
 /// Any seed will do: the colouring is proper whatever the walks, and the same on every machine.
 const WALK_SEED: u64 = 0;
 
-/// What is stored of an edge.
+/// The stored part of an edge.
 #[derive(Clone, Copy)]
 pub(super) struct Half {
-    /// The right end; for a dummy the merged node, counted on from the last single one.
+    /// The right end. For a dummy, the merged node, numbered after the last single node.
     pub(super) right: u32,
     /// The edge of the input, or `NONE` for a dummy.
     edge: u32,
@@ -32,8 +32,8 @@ struct Regular {
     n: usize,
 }
 
-/// Colours the edges with as many colours as the largest degree. What is left of at most `leaf_degree` goes to
-/// Kempe chains.
+/// Colours the edges with as many colours as the largest degree. Subgraphs of degree at most `leaf_degree` go to Kempe
+/// chains.
 pub(super) fn colour(graph: &Graph<impl Edges>, leaf_degree: u32) -> Vec<u32> {
     let Regular { mut grouped, merged, n } = regular(graph);
     let mut spare = vec![Half { right: 0, edge: NONE }; grouped.len()];
@@ -54,7 +54,7 @@ pub(super) fn colour(graph: &Graph<impl Edges>, leaf_degree: u32) -> Vec<u32> {
     splitter.colours
 }
 
-/// The edges by left node, after merging nodes and adding dummies so that each node has the same degree.
+/// The edges by left node, after nodes are merged and dummies added so that all nodes have the same degree.
 fn regular(graph: &Graph<impl Edges>) -> Regular {
     let (left_of, left_sum) = merge(&graph.left_degrees, graph.max_degree);
     let (mut merged, mut right_sum) = merge(&graph.right_degrees, graph.max_degree);
@@ -83,7 +83,7 @@ fn regular(graph: &Graph<impl Edges>) -> Regular {
     Regular { grouped, merged, n }
 }
 
-/// Puts nodes together, by ascending degree, while their sum stays within `most`.
+/// Merges nodes, by ascending degree, while their sum stays within `most`.
 fn merge(degrees: &[u32], most: u32) -> (Vec<u32>, Vec<u32>) {
     let mut order: Vec<u32> = (0..degrees.len() as u32).collect();
     order.sort_by_key(|&v| degrees[v as usize]);
@@ -106,13 +106,13 @@ struct Splitter {
     n_right: usize,
     halver: Halver,
     leaf_degree: u32,
-    /// For each right node the edge that matches it.
+    /// For each right node, the edge that matches it.
     mate: Vec<u32>,
-    /// For each left node the edge by which the walk last left it.
+    /// For each left node, the edge by which the walk last left it.
     exit: Vec<u32>,
     draw: Seeded,
     table: kempe::Table,
-    /// The real edges of the graph that Kempe chains colour: their ends, and which they are.
+    /// The real edges of the graph that Kempe chains colour: their ends, and their numbers.
     leaf: Vec<(u32, u32)>,
     leaf_edges: Vec<u32>,
 }
@@ -159,7 +159,7 @@ impl Splitter {
         });
     }
 
-    /// Gives a perfect matching the colour, closes the gaps and returns how many edges are left.
+    /// Gives the colour to a perfect matching, closes the gaps, and returns how many edges are left.
     fn take_matching(&mut self, graph: &mut [Half], degree: u32, colour: u32) -> usize {
         let d = degree as usize;
         self.mate.fill(NONE);
@@ -178,7 +178,7 @@ impl Splitter {
                     mate => u = mate as usize / d,
                 }
             }
-            // Only the last exit from each node counts: loops of the walk fall away.
+            // Only the last exit from each node counts, so loops of the walk drop out.
             let mut u = start;
             loop {
                 let p = self.exit[u];

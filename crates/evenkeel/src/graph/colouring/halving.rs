@@ -2,8 +2,8 @@
 //!
 //! Edges of a left node come in pairs, one for each half; which is which must be chosen so that the right nodes are
 //! halved too. A pair joins two right nodes, so this is an Euler orientation of a graph on the right nodes alone. Two
-//! pairs that join the same nodes can simply be turned against each other: where there are many more pairs
-//! than pairs of nodes, one pass through memory leaves few, and only for these are cycles walked.
+//! pairs that join the same nodes can simply be turned against each other. Where there are many more pairs than pairs
+//! of nodes, one pass through memory leaves few, and only for these are cycles walked.
 
 use super::euler::Half;
 
@@ -16,11 +16,12 @@ pub(super) struct Halver {
     merged: Vec<u32>,
     /// For each pair of edges: 1 if its first edge goes to the second half.
     swapped: Vec<u8>,
-    /// For each two right nodes the pair that joins them and waits for another, and which of them comes first.
+    /// For each two right nodes, the pair that joins them and waits for another, and which of the two nodes comes
+    /// first.
     waiting: Vec<u32>,
-    /// For each right node the edge that still waits for a partner.
+    /// For each right node, the edge that still waits for a partner.
     last_seen: Vec<u32>,
-    /// The edge that shares the right end, for each edge.
+    /// For each edge, the edge that shares its right end.
     partner: Vec<u32>,
 }
 
@@ -55,8 +56,8 @@ impl Halver {
         }
     }
 
-    /// Turns pairs that join the same nodes against each other; returns those that are left, at most one for
-    /// each two nodes.
+    /// Turns pairs that join the same nodes against each other. Returns the remaining pairs, at most one for each two
+    /// nodes.
     fn turn_against_each_other(&mut self, graph: &[Half]) -> Vec<u32> {
         self.waiting.clear();
         self.waiting.resize(self.n * self.n, NONE);
@@ -80,8 +81,8 @@ impl Halver {
         rest
     }
 
-    /// Walks the cycles of `n_pairs` pairs: in by one edge of a pair, out by the other, on by what shares its right
-    /// end. The edge that comes in goes to the first half.
+    /// Walks the cycles of `n_pairs` pairs: in by one edge of a pair, out by the other, and on by the edge that shares
+    /// its right end. The edge that comes in goes to the first half.
     fn walk_cycles(&mut self, graph: &[Half], n_pairs: usize, pair: impl Fn(usize) -> usize) {
         self.partner.resize(self.partner.len().max(2 * n_pairs), 0);
         for p in 0..2 * n_pairs {

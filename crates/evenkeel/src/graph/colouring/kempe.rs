@@ -1,10 +1,10 @@
-//! Kempe chains: each edge gets the first colour free at both of its ends. Where there is none, the chain of
-//! edges that alternates between a colour free at one end and one free at the other is flipped; in a bipartite
-//! graph it never comes back to the edge, so one of the two colours becomes free at both.
+//! Kempe chains: each edge gets the first colour free at both of its ends. Where there is none, the chain of edges that
+//! alternates between a colour free at one end and one free at the other is flipped. In a bipartite graph the chain
+//! never comes back to the edge, so one of the two colours becomes free at both ends.
 
 const NONE: u32 = u32::MAX;
 
-/// Who uses which colour at each node; kept between graphs, so that its memory is.
+/// The use of colours at each node. Reused between graphs to keep its memory.
 #[derive(Default)]
 pub(super) struct Table {
     n_colours: usize,
@@ -14,7 +14,7 @@ pub(super) struct Table {
     edge_at: Vec<u32>,
     /// Which colours are free at each node, as bits.
     free: Vec<u64>,
-    /// The first word of `free` that may have a bit, for each node.
+    /// For each node, the first word of `free` that may have a bit set.
     first_free: Vec<u32>,
     chain: Vec<u32>,
 }
@@ -60,7 +60,7 @@ impl Table {
         self.first_free.resize(nodes, 0);
     }
 
-    /// Left and right node in one numbering.
+    /// The left and the right node in one numbering.
     fn nodes(&self, (left, right): (u32, u32)) -> (usize, usize) {
         (left as usize, right as usize + self.n_left)
     }

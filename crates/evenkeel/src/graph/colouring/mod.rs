@@ -1,10 +1,10 @@
 //! Edge colouring of bipartite multigraphs with as many colours as the largest degree (König).
 //!
-//! A colour is a slot of time: edges of one colour share no end, so they can be transferred at once. Two
-//! algorithms, chosen by the shape of the graph. Kempe chains ([`kempe`]) put each edge into the first colour
-//! free at both ends and repair where there is none: fast while one side has slack. Euler splits ([`euler`])
-//! halve a graph, made regular by dummy edges, until one colour is left: fast whatever the shape, also where
-//! every node is full. Large graphs with slack are halved until Kempe's table fits the cache.
+//! A colour is a time slot: edges of one colour share no end, so they can be transferred at once. There are two
+//! algorithms, chosen by the shape of the graph. Kempe chains ([`kempe`]) put each edge into the first colour free at
+//! both ends and repair where there is none: fast while one side has slack. Euler splits ([`euler`]) halve a graph,
+//! made regular by dummy edges, until one colour is left: fast whatever the shape, even where every node is full. Large
+//! graphs with slack are halved until Kempe's table fits the cache.
 
 mod euler;
 mod halving;
@@ -12,19 +12,19 @@ mod kempe;
 
 /// Kempe's table of this many entries stays in the cache.
 const TABLE_ENTRIES: f64 = 2_097_152.0;
-/// Entries of the table for each edge that are still worth their memory.
+/// This many entries of the table for each edge are still worth their memory.
 const MOST_ENTRIES_PER_EDGE: f64 = 16.0;
 /// When the right nodes use more than this share of the colours, chains become long and halving is faster.
 const CROWDED: f64 = 0.8;
 
 /// The edges of a bipartite multigraph as pairs of a left and a right node, the nodes of each side numbered from 0.
 ///
-/// They are gone through more than once, and need not be stored anywhere.
+/// They are iterated more than once, and need not be stored anywhere.
 pub(crate) trait Edges: Iterator<Item = (u32, u32)> + Clone {}
 
 impl<T: Iterator<Item = (u32, u32)> + Clone> Edges for T {}
 
-/// A graph with what is needed to know its shape.
+/// A graph, with the figures that describe its shape.
 struct Graph<E> {
     edges: E,
     n_edges: usize,
@@ -46,7 +46,7 @@ impl<E: Edges> Graph<E> {
         Self { edges, n_edges, left_degrees, right_degrees, max_degree }
     }
 
-    /// Up to which degree Kempe chains are the faster way.
+    /// The degree up to which Kempe chains are faster.
     fn leaf_degree(&self) -> u32 {
         let n_right = self.right_degrees.len() as f64;
         let nodes = self.left_degrees.len() as f64 + n_right;
@@ -60,7 +60,7 @@ impl<E: Edges> Graph<E> {
 
 /// A colour for each edge, none used twice at a node, all below the largest degree.
 pub(crate) fn colour(edges: impl Edges, n_left: usize, n_right: usize) -> Vec<u32> {
-    // The side with more nodes has the slack, if there is any; it is kept to the right.
+    // The side with more nodes has the slack, if there is any. It is kept on the right.
     if n_left <= n_right {
         colour_graph(&Graph::new(edges, n_left, n_right))
     } else {

@@ -5,16 +5,16 @@ use crate::model::{Replicas, ServerId};
 /// With more servers the bits would take more memory than they are worth.
 const MOST_SERVERS: usize = 1 << 13;
 
-/// A row of bits for each server, made when it is first asked for.
+/// A row of bits for each server, built on first use.
 ///
-/// Arcs are added when an item arrives, but not removed when one leaves: a row may promise too much, never too
-/// little. Who finds a promise broken removes it.
+/// Arcs are added when an item arrives, but not removed when one leaves: a row may promise too much, never too little.
+/// A search that finds a promise broken removes it.
 #[derive(Debug)]
 pub(super) struct Arcs {
     words: usize,
     bits: Vec<u64>,
     known: Vec<bool>,
-    /// One for each server, used while a row is made.
+    /// One mark for each server, used while a row is built.
     marks: Vec<u8>,
 }
 
@@ -30,7 +30,7 @@ impl Arcs {
         })
     }
 
-    /// Where the `items` at `server` could be.
+    /// The servers that the `items` at `server` could move to.
     pub(super) fn from(
         &mut self,
         server: ServerId,
@@ -39,7 +39,7 @@ impl Arcs {
     ) -> impl Iterator<Item = ServerId> {
         if !self.known[server.index()] {
             self.known[server.index()] = true;
-            // Marks first, then bits: a mark is written without being read, so nothing waits.
+            // Marks first, then bits: a mark is written without being read, so nothing stalls.
             self.marks.fill(0);
             for &item in items {
                 replicas.of(item as usize).iter().for_each(|s| self.marks[s.index()] = 1);
@@ -52,7 +52,7 @@ impl Arcs {
         servers(&self.bits[server.index() * self.words..][..self.words])
     }
 
-    /// An item with these replicas has arrived at `server`.
+    /// Adds the arcs of an item with these replicas that has arrived at `server`.
     pub(super) fn add(&mut self, server: ServerId, set: &[ServerId]) {
         if self.known[server.index()] {
             let row = &mut self.bits[server.index() * self.words..][..self.words];
@@ -60,7 +60,7 @@ impl Arcs {
         }
     }
 
-    /// Forgets the arcs from `server` to those that `is_gone` names.
+    /// Removes the arcs from `server` to the servers for which `is_gone` holds.
     pub(super) fn remove(&mut self, server: ServerId, is_gone: impl Fn(ServerId) -> bool) {
         let row = &mut self.bits[server.index() * self.words..][..self.words];
         for (k, word) in (0..).zip(row) {

@@ -1,42 +1,42 @@
-//! Moves load between servers along paths of requests that have a copy at the next server.
+//! Moves load between servers along paths of requests that have a replica at the next server.
 //!
-//! The graph has one node a server and an arc u→v wherever an item (a request, or a group of requests) with
-//! a share at u has a replica at v. It is never built: the items at each server are listed, and the search
-//! reads their replica sets. Phases are those of Dinic: levels by breadth-first search from the overloaded
-//! servers up to the first level with room, then a blocking flow along them with current-arc pointers.
+//! The graph has one node per server and an arc u→v wherever an item (a request, or a group of requests) with a share
+//! at u has a replica at v. It is never built: the items at each server are listed, and the search reads their replica
+//! sets. Phases are those of Dinic: levels by breadth-first search from the overloaded servers up to the first level
+//! with room, then a blocking flow along them with current-arc pointers.
 //!
-//! With up to a few thousand servers, the arcs met once are remembered as bits, so that later searches read a row
-//! of bits instead of all items of a server. A remembered arc may be gone meanwhile; who follows it finds out.
+//! With up to a few thousand servers, arcs that were seen are stored as bits, so that later searches read a row of bits
+//! instead of all items of a server. A stored arc may be gone in the meantime; a search that follows it finds out.
 //!
-//! Not all items need be listed: where very many lie, those of a sample lead almost everywhere. Before a set of servers
-//! is called closed, one pass over all items lists those that lead out of it, and the search goes on if there are any.
+//! Not all items need be listed: where very many lie, a sample leads almost everywhere. Before a set of servers is
+//! declared closed, one pass over all items lists those that lead out of it, and the search continues if there are any.
 //!
-//! An item that just moved from level l to l+1 opens no arc from there in the same phase, since its other
-//! replicas are at level l+1 at most; so the lists may be edited in place.
+//! An item that has just moved from level l to l+1 opens no arc from there in the same phase, since its other replicas
+//! are at level l+1 at most. So the lists may be edited in place.
 
 use super::arcs::Arcs;
 use crate::model::{Replicas, ServerId};
 
-/// Where the items are: how much of each lies at which of its replicas.
+/// Where the items lie: how much of each is at which of its replicas.
 ///
 /// Positions are indices into [`Replicas::flat`].
 pub(crate) trait Shares {
     /// How much of the item lies at `position`.
     fn share(&self, position: usize) -> u64;
-    /// The items that lie at a server marked [`INSIDE`] and have a replica at one marked [`BEYOND`], where not all items
-    /// are listed.
+    /// The items that lie at a server marked [`INSIDE`] and have a replica at one marked [`BEYOND`]. Needed where not
+    /// all items are listed.
     fn leaving(&self, marks: &[u8]) -> Vec<(u32, ServerId)>;
-    /// Moves `amount` of `item`; tells whether `from` is empty now and whether `to` was empty before.
+    /// Moves `amount` of `item`. Returns whether `from` is empty now and whether `to` was empty before.
     fn shift(&mut self, item: usize, from: usize, to: usize, amount: u64) -> (bool, bool);
 }
 
 /// Marks a server that was reached.
 const INSIDE: u8 = 1;
-/// Marks one that was not: twice that, so that a shift tells whether both are there.
+/// Marks a server that was not reached: twice [`INSIDE`], so that a shift shows whether both are there.
 const BEYOND: u8 = 2 * INSIDE;
-/// So many items are looked at together.
+/// This many items are checked together.
 const NEIGHBOURS: usize = 64;
-/// One in so many such neighbourhoods is a sample.
+/// One in this many such neighbourhoods is in the sample.
 const SAMPLED: usize = 16;
 
 /// Items of one block each, which cannot be divided.
@@ -48,7 +48,7 @@ pub(crate) struct Whole<'a> {
 }
 
 impl Whole<'_> {
-    /// For each server the items that are listed: all, or a sample.
+    /// For each server, the listed items: all of them, or a sample.
     pub(crate) fn listed(&self, loads: &[u64]) -> Vec<Vec<u32>> {
         let step = if self.are_all_listed { 1 } else { SAMPLED };
         let chunks = (0..).step_by(NEIGHBOURS * step).zip(self.at.chunks(NEIGHBOURS).step_by(step));
@@ -124,12 +124,12 @@ impl Shares for Divided {
     }
 }
 
-/// For each server the items placed there, of which `counts` tells the number.
+/// For each server, the items placed there. `counts` gives their number.
 pub(crate) fn items_at(
     counts: impl Iterator<Item = usize>,
     placed: impl Iterator<Item = (u32, ServerId)>,
 ) -> Vec<Vec<u32>> {
-    // A little room, so that most lists never move.
+    // Leaves a little room, so that most lists are never reallocated.
     let mut items_at: Vec<Vec<u32>> = counts.map(|n| Vec::with_capacity(n + n / 16 + 4)).collect();
     placed.for_each(|(item, server)| items_at[server.index()].push(item));
     items_at
@@ -139,7 +139,7 @@ const OUTSIDE: u32 = u32::MAX;
 const UNSEEN: u32 = u32::MAX - 1;
 const DEAD: u32 = u32::MAX - 2;
 
-/// One arc of the path under way: `item` leaves `server`, at `from`, for the replica at `to`.
+/// One arc of the current path: `item` leaves `server`, at `from`, for the replica at `to`.
 #[derive(Debug)]
 struct Step {
     server: ServerId,
@@ -154,7 +154,7 @@ pub(crate) struct Balance<'a, P> {
     pub(crate) replicas: Replicas<'a>,
     pub(crate) loads: Vec<u64>,
     pub(crate) shares: P,
-    /// Breadth-first searches so far, the measure of effort.
+    /// The number of breadth-first searches so far, as a measure of effort.
     pub(crate) searches: usize,
     items_at: Vec<Vec<u32>>,
     arcs: Option<Arcs>,
@@ -166,7 +166,7 @@ pub(crate) struct Balance<'a, P> {
 }
 
 impl<'a, P: Shares> Balance<'a, P> {
-    /// Takes over the items as they lie: `items_at` lists them where they have a share.
+    /// Takes over the items where they lie: `items_at` lists them where they have a share.
     pub(crate) fn new(replicas: Replicas<'a>, loads: Vec<u64>, shares: P, items_at: Vec<Vec<u32>>) -> Self {
         let n_servers = loads.len();
         Self {
@@ -184,10 +184,10 @@ impl<'a, P: Shares> Balance<'a, P> {
         }
     }
 
-    /// Moves load from servers above their cap to servers of the same `zone` below theirs, as far as it goes.
+    /// Moves load from servers above their cap to servers of the same `zone` below theirs, as far as possible.
     ///
-    /// If some servers stay above, returns all servers that they reach: none of these has room, and no item
-    /// there has a replica elsewhere in the zone. Gives up with `None` when more than `max_searches` were made.
+    /// If some servers stay above, returns all servers that they reach: none of these has room, and no item there has a
+    /// replica elsewhere in the zone. Gives up with `None` after more than `max_searches`.
     pub(crate) fn relieve(
         &mut self,
         zone: &[ServerId],
@@ -215,7 +215,7 @@ impl<'a, P: Shares> Balance<'a, P> {
         }
     }
 
-    /// All that some servers of `zone` reach, themselves included.
+    /// All servers that some servers of `zone` reach, including these.
     pub(crate) fn reach_of(
         &mut self,
         zone: &[ServerId],
@@ -231,7 +231,7 @@ impl<'a, P: Shares> Balance<'a, P> {
         }
     }
 
-    /// Lists the items that lead from what was reached to the rest of `zone`; whether there are any.
+    /// Lists the items that lead from the reached servers to the rest of `zone`. Returns whether there are any.
     fn list_leaving(&mut self, zone: &[ServerId]) -> bool {
         if self.reached.is_empty() || self.reached.len() == zone.len() {
             return false;
@@ -249,7 +249,7 @@ impl<'a, P: Shares> Balance<'a, P> {
         !leaving.is_empty()
     }
 
-    /// Levels from the sources up to the first level with room; whether there is one.
+    /// Sets levels from the sources up to the first level with room. Returns whether there is one.
     fn search(
         &mut self,
         zone: &[ServerId],
@@ -336,7 +336,7 @@ impl<'a, P: Shares> Balance<'a, P> {
     /// The current arc of `server` to the next level.
     fn next_step(&mut self, server: ServerId, cap: &impl Fn(ServerId) -> u64) -> Option<Step> {
         let next_level = self.level[server.index()] + 1;
-        // Before the first look at its items: does any lead on?
+        // Before the first item is read: does any lead further?
         if let Some(arcs) = &mut self.arcs
             && self.next[server.index()] == 0
         {
@@ -365,7 +365,7 @@ impl<'a, P: Shares> Balance<'a, P> {
             }
             self.next[server.index()] += 1;
         }
-        // No item leads there: an arc that says so is out of date.
+        // No item leads there: the arc is out of date.
         if let Some(arcs) = &mut self.arcs {
             arcs.remove(server, |s| self.level[s.index()] == next_level);
         }

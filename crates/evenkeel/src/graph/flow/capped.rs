@@ -1,8 +1,8 @@
-//! As much as possible at servers that take only so much: maximum flow with capacities.
+//! Places as much as possible at servers of limited capacity: maximum flow with capacities.
 //!
-//! Items have sizes and replicas, servers have room. Greedy first; then phases of blocking flow, as in Dinic's and
-//! Hopcroft and Karp's algorithms, on the graph of servers: server u leads to v if something of an item that is at u could
-//! be at v. The depths are distances to a server with room, so one search serves all that is left over.
+//! Items have sizes and replicas, servers have room. A greedy start comes first. Then come phases of blocking flow, as
+//! in Dinic's and Hopcroft and Karp's algorithms, on the graph of servers: server u leads to v if some of an item that
+//! is at u could be at v. The depths are distances to a server with room, so one search serves all remaining items.
 
 use super::super::sets::holdings::Holdings;
 use crate::model::{Replicas, ServerId};
@@ -10,7 +10,7 @@ use crate::model::{Replicas, ServerId};
 const UNREACHED: u32 = u32::MAX;
 const NOWHERE: u32 = u32::MAX;
 
-/// Items under way into the room that servers have. What does not fit is left over.
+/// Items being placed into the room of servers. Items that do not fit are left over.
 #[derive(Debug)]
 pub(crate) struct Capped<'a> {
     replicas: Replicas<'a>,
@@ -18,23 +18,24 @@ pub(crate) struct Capped<'a> {
     item_of: Vec<u32>,
     /// The places of each server.
     places: Holdings,
-    /// How much of its item is at each place.
+    /// The amount of its item at each place.
     amounts: Vec<u64>,
-    /// How much of each item is nowhere yet.
+    /// The amount of each item that is not placed yet.
     left: Vec<u64>,
     room: Vec<u64>,
-    /// Which servers have ever had room, so that something may be there.
+    /// Which servers have ever had room, so that items may be there.
     is_open: Vec<bool>,
     depths: Vec<u32>,
-    /// For each server the first of its places that may still lead further in this phase.
+    /// For each server, the first of its places that may still lead further in this phase.
     next: Vec<u32>,
     queue: Vec<u32>,
-    /// From which place to which the parts of a path move.
+    /// The places between which the parts of a path move.
     path: Vec<(u32, u32)>,
 }
 
 impl<'a> Capped<'a> {
-    /// Items of these sizes, and so much room at each server; each item is put where most room is, as far as it goes.
+    /// Items of these sizes, and this much room at each server. Each item goes where there is the most room, as far as
+    /// it fits.
     pub(crate) fn new(replicas: Replicas<'a>, sizes: impl Fn(usize) -> u64, room: Vec<u64>) -> Self {
         let mut item_of = vec![0; replicas.flat().len()];
         for item in 0..replicas.len() {
@@ -79,7 +80,7 @@ impl<'a> Capped<'a> {
         self.is_open[server.index()] |= amount > 0;
     }
 
-    /// Moves things until nothing more fits, or so much of what was left over has found a place. Returns how much has.
+    /// Moves items until nothing more fits, or until `most` of the remainder has found a place. Returns how much has.
     pub(crate) fn fit(&mut self, most: u64) -> u64 {
         let mut fitted = 0;
         let mut waiting: Vec<u32> =
@@ -98,7 +99,7 @@ impl<'a> Capped<'a> {
         fitted
     }
 
-    /// Finds how far each server is from room; whether anything that waits can get there.
+    /// Finds the distance of each server from room. Returns whether any waiting item can get there.
     fn search(&mut self, waiting: &[u32]) -> bool {
         self.depths.fill(UNREACHED);
         self.queue.clear();
@@ -111,7 +112,7 @@ impl<'a> Capped<'a> {
         }
         let mut n_seen = 0;
         let n_open = self.is_open.iter().filter(|is_open| **is_open).count();
-        // Usually all are reached after a few steps; then there is nothing more to find.
+        // Usually all are reached after a few steps, and then there is nothing more to find.
         while self.queue.len() < n_open
             && let Some(&server) = self.queue.get(n_seen)
         {
@@ -132,7 +133,7 @@ impl<'a> Capped<'a> {
         waiting.iter().any(|&item| self.replicas.of(item as usize).iter().any(reaches))
     }
 
-    /// Moves some of what is left of an item along a shortest path to room; returns how much, 0 if there is no path.
+    /// Moves some of the remainder of an item along a shortest path to room. Returns how much, 0 if there is no path.
     fn push(&mut self, item: u32, most: u64) -> u64 {
         self.path.clear();
         let mut from = NOWHERE;
@@ -140,7 +141,7 @@ impl<'a> Capped<'a> {
             let moving = if from == NOWHERE { item } else { self.item_of[from as usize] } as usize;
             let depth = self.path.last().map_or(UNREACHED, |&(_, to)| self.depths[self.server_of(to)]);
             let (start, set) = (self.replicas.start(moving), self.replicas.of(moving));
-            // What came to a server in this phase has no replica nearer to room, so it is never moved on.
+            // An item that came to a server in this phase has no replica nearer to room, so it is never moved on.
             let nearer = (start as u32..).zip(set).find(|(_, s)| self.depths[s.index()] < depth);
             if let Some((to, server)) = nearer {
                 let server = server.index();
@@ -157,7 +158,7 @@ impl<'a> Capped<'a> {
                 }
                 continue;
             }
-            // A dead end: what is tried next is the next place of the server where this one is.
+            // A dead end: try the next place of the server that this one belongs to.
             let Some(&(before, to)) = self.path.last() else { return 0 };
             let server = self.server_of(to);
             self.next[server] += 1;
@@ -175,7 +176,7 @@ impl<'a> Capped<'a> {
         self.replicas.flat()[place as usize].index()
     }
 
-    /// The next place of a server where something is that could move on, if it may lead anywhere.
+    /// The next place of a server with an item that could move on, if it may lead anywhere.
     fn next_place(&mut self, server: usize) -> Option<u32> {
         if self.depths[server] == 0 {
             return None;
@@ -207,12 +208,12 @@ impl<'a> Capped<'a> {
         amount
     }
 
-    /// How much of its item is at each place of the flat replica sets.
+    /// The amount of its item at each place of the flat replica sets.
     pub(crate) fn amounts(&self) -> &[u64] {
         &self.amounts
     }
 
-    /// For items of one block: where each is, if anywhere.
+    /// For items of one block: the server of each, if it is placed.
     pub(crate) fn servers(&self) -> impl Iterator<Item = Option<ServerId>> {
         self.replicas.iter().enumerate().map(|(item, set)| {
             let amounts = &self.amounts[self.replicas.start(item)..];

@@ -1,20 +1,20 @@
-//! The quick start for balancing: each item to its least loaded replica, then a sweep of single moves.
+//! The fast start for balancing: each item goes to its least loaded replica, then a sweep makes single moves.
 
 use super::pace::Paces;
 use crate::model::{Replicas, ServerId};
 
-/// So many items are placed by the same loads: nearly as even, and the processor need not wait for each.
+/// This many items are placed by the same loads: nearly as even, and the processor need not wait for each.
 const AT_ONCE: usize = 8;
-/// If one in so many has to move, paths are quicker than a sweep.
+/// If no more than one in this many has to move, paths are faster than a sweep.
 const FEW: u64 = 256;
 
-/// How the height of a server grows: when it is done, in whole numbers of some unit.
+/// How the height of a server grows. The height is when the server is done, in whole numbers of some unit.
 pub(super) trait Gauge {
     /// Whether the height is the load.
     const IS_LOAD: bool;
     /// The height before any load.
     fn base(&self, server: ServerId) -> u64;
-    /// What a block adds.
+    /// The height that a block adds.
     fn cost(&self, server: ServerId) -> u64;
 }
 
@@ -35,14 +35,14 @@ impl Gauge for ByLoad {
     }
 }
 
-/// Any servers: the height is about the time.
+/// Servers of any kind: the height approximates the time.
 pub(super) struct ByTime {
     bases: Vec<u64>,
     costs: Vec<u64>,
 }
 
 impl ByTime {
-    /// In units as fine as 64 bits allow for the load of `total` blocks.
+    /// Heights in units as fine as 64 bits allow for a load of `total` blocks.
     pub(super) fn new(paces: &Paces, total: u64) -> Self {
         let gauges = || (0..paces.len() as u32).map(|s| paces.gauge(ServerId(s)));
         let highest =
@@ -69,17 +69,17 @@ impl Gauge for ByTime {
     }
 }
 
-/// Places each item whole at one of its replicas; returns where, and the loads.
+/// Places each item whole at one of its replicas. Returns the server of each item, and the loads.
 ///
-/// If much is above its cap, one sweep moves items to where they would be done earlier. A second one gains little, and
-/// paths finish the rest.
+/// If much load is above its cap, one sweep moves items to where they would be done earlier. A second sweep gains
+/// little, and paths finish the rest.
 pub(super) fn roughly_level(
     replicas: Replicas<'_>,
     size: impl Fn(usize) -> u64,
     gauge: &impl Gauge,
     caps: &[u64],
 ) -> (Vec<ServerId>, Vec<u64>) {
-    // Sets of a known width compile to straight code.
+    // Sets of a known width compile to straight-line code.
     let (n, flat) = (replicas.len(), replicas.flat());
     match replicas.width() {
         Some(2) => place(n, |i| &flat.as_chunks::<2>().0[i], size, gauge, caps),
@@ -116,7 +116,7 @@ fn place<'a, G: Gauge>(
     let total: u64 = caps.iter().fold(0, |sum, cap| sum.saturating_add(*cap));
     if servers().map(above).sum::<u64>() > total / FEW {
         for (i, at) in at.iter_mut().enumerate() {
-            // Where it lies it counts twice, so that it does not seem to gain by staying.
+            // At its current server the item counts twice, so that it does not seem to gain by staying.
             let here = heights[at.index()];
             let after = |s: ServerId| heights[s.index()].saturating_add(gauge.cost(s) * size(i));
             let to = lowest(set(i), after);
@@ -133,7 +133,7 @@ fn place<'a, G: Gauge>(
     }
     let mut loads = vec![0; caps.len()];
     at.iter().enumerate().for_each(|(i, at)| loads[at.index()] += size(i));
-    // Heights are rounded; what counts in the end is whether whole blocks fit. If few do not, they may find room.
+    // Heights are rounded; in the end it counts whether whole blocks fit. If only a few do not, they may find room.
     let too_much: u64 = loads.iter().zip(caps).map(|(load, cap)| load.saturating_sub(*cap)).sum();
     if too_much < n as u64 / 64 {
         for (i, at) in at.iter_mut().enumerate() {
@@ -151,7 +151,7 @@ fn place<'a, G: Gauge>(
     (at, loads)
 }
 
-/// The server with the least height, the first of equals.
+/// The server with the least height, the first if several are equal.
 #[inline]
 fn lowest(set: &[ServerId], height: impl Fn(ServerId) -> u64) -> ServerId {
     let mut best = set[0];

@@ -1,7 +1,7 @@
-//! Merges items with equal replica sets, and divides the answer among them again.
+//! Merges items with equal replica sets, and divides the result among them again.
 //!
-//! Placement groups, few racks, chains of neighbours: real systems often have far fewer distinct replica sets
-//! than requests. Balancing the groups costs the same however many requests or bytes they stand for.
+//! Real systems often have far fewer distinct replica sets than requests: placement groups, few racks, chains of
+//! neighbours. Balancing the groups costs the same however many requests or bytes they stand for.
 
 use hashbrown::HashTable;
 
@@ -9,7 +9,7 @@ use super::level::{Items, Placed};
 use super::pace::Paces;
 use crate::model::{Replicas, ServerId};
 
-/// If one in so many of √n sampled sets repeats another, there are at most some 4√n sets that matter.
+/// If one in this many of √n sampled sets repeats another, there are at most about 4√n sets that matter.
 const REPEATS: usize = 8;
 
 /// Items merged by their replica set.
@@ -22,14 +22,14 @@ pub(crate) struct Groups {
 }
 
 impl Groups {
-    /// Whether a sample of the sets has so many repetitions that merging will pay.
+    /// Whether a sample of the sets has enough repetitions for merging to pay.
     pub(crate) fn promising(items: Items<'_>) -> bool {
         let replicas = items.replicas;
         let n = replicas.len();
         let sample = n.isqrt();
         let mut finder = Finder::new(items.n_servers());
         for k in 0..sample {
-            // Steps that are not regular, so that a period in the input is not mistaken for repetition.
+            // Irregular steps, so that a period in the input is not mistaken for repetition.
             finder.group(replicas.of((k * sample + mix(k as u64) as usize % sample) % n));
         }
         (sample - finder.ends.len()) * REPEATS > sample
@@ -39,7 +39,7 @@ impl Groups {
     pub(crate) fn new(items: Items<'_>) -> Self {
         let mut finder = Finder::new(items.n_servers());
         let mut group_of = Vec::with_capacity(items.replicas.len());
-        // Sets of a known width compile to straight code.
+        // Sets of a known width compile to straight-line code.
         let (all, flat) = (0..items.replicas.len(), items.replicas.flat());
         match items.replicas.width() {
             Some(2) => group_of.extend(flat.as_chunks::<2>().0.iter().map(|set| finder.group(set))),
@@ -51,7 +51,7 @@ impl Groups {
         Self { group_of, ids: finder.ids, ends: finder.ends, sizes }
     }
 
-    /// Whether merging reduced the items enough to start again with the groups.
+    /// Whether merging has reduced the items enough to start again with the groups.
     pub(crate) fn worthwhile(&self) -> bool {
         self.sizes.len() * 4 < self.group_of.len()
     }
@@ -62,7 +62,7 @@ impl Groups {
         Items { replicas, sizes: Some(&self.sizes), total, paces }
     }
 
-    /// Divides the shares of each group among its items, in their order, so that few items are split.
+    /// Divides the shares of each group among its items, in order, so that few items are split.
     pub(crate) fn hand_out(self, items: Items<'_>, mut shares: Vec<u64>) -> Placed {
         let groups = Replicas::new(&self.ids, &self.ends, None);
         let mut cursor: Vec<u32> = (0..groups.len()).map(|g| groups.start(g) as u32).collect();
@@ -73,7 +73,7 @@ impl Groups {
             *cursor as usize
         };
         let Some(sizes) = items.sizes else {
-            // In the memory of the groups.
+            // Reuses the memory of the groups.
             let at = self.group_of.into_iter().map(|g| {
                 let g = g as usize;
                 let k = first_left(&mut cursor[g], &shares);
@@ -100,21 +100,21 @@ impl Groups {
     }
 }
 
-/// Sets that were met are looked for here first, by so many bits of their hash.
+/// Known sets are first looked up here, by this many bits of their hash.
 const MEMO_BITS: u32 = 14;
 
-/// Numbers distinct sets as they come, whatever the order of their members.
+/// Numbers distinct sets as they arrive, whatever the order of their members.
 struct Finder {
     ids: Vec<ServerId>,
     ends: Vec<u32>,
     known: HashTable<u32>,
-    /// For some hashes the group that was met last.
+    /// For some hashes, the group seen last.
     memo: Vec<Met>,
     /// A random-looking number for each server.
     codes: Vec<u64>,
 }
 
-/// A group, and where its set stands; none if that is empty.
+/// A group, and where its set is stored; no group if the set is empty.
 #[derive(Clone, Copy, Default)]
 struct Met {
     start: u32,
@@ -138,7 +138,7 @@ impl Finder {
         let Met { start, len, group } = self.memo[slot];
         if len as usize == set.len()
             && let Some(known) = self.ids.get(start as usize..start as usize + set.len())
-            // Without a branch for each.
+            // Compares without a branch for each member.
             && known.iter().zip(set).fold(0, |differ, (a, b)| differ | (a.0 ^ b.0)) == 0
         {
             return group;
@@ -164,12 +164,12 @@ impl Finder {
     }
 }
 
-/// A sum, so that the order of the members does not matter.
+/// Adds up codes, so that the order of the members does not matter.
 fn hash_of(set: &[ServerId], codes: &[u64]) -> u64 {
     set.iter().fold(0, |sum: u64, s| sum.wrapping_add(codes[s.index()]))
 }
 
-/// Whether two sets without repetition are the same.
+/// Whether two sets without repetition are equal.
 fn same_members(a: &[ServerId], b: &[ServerId]) -> bool {
     a.len() == b.len() && (a.iter().eq(b) || a.iter().all(|s| b.contains(s)))
 }

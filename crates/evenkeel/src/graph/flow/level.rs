@@ -1,12 +1,13 @@
-//! The least possible maximum load: greedy, then Newton steps on the level with flow in between.
+//! The least possible maximum load: a greedy start, then Newton steps on the level with flow in between.
 //!
-//! The level starts at a proven lower bound: what all servers need for everything, or if the greedy start is far from
-//! that, what those that are done last need for what no other can do; of all such sets, the one that needs longest. While
-//! some server has more than it can do by then, load is moved to servers that have less; when that is no longer possible,
-//! the overloaded servers and all they reach form a closed set A, whose load is forced, so the time that A needs for it is
-//! the next, higher, proven level. At the end no server is done after the level, and the last closed set proves that no
-//! plan has a lower one. With equal servers the time that A needs is ⌈load(A)/|A|⌉; in general it is the first at which
-//! what its servers can do adds up ([`Paces::level_for`]).
+//! The level starts at a proven lower bound: the time that all servers need for everything. If the greedy start is far
+//! from that, it is the time that the servers that are done last need for the load that no other server can take; of
+//! all such sets, the one that needs longest counts. While some server has more than it can do by then, load moves to
+//! servers that have less. When that is no longer possible, the overloaded servers and all they reach form a closed set
+//! A, whose load is forced. The time that A needs for it is the next, higher, proven level. At the end no server is
+//! done after the level, and the last closed set proves that no plan has a lower one. With equal servers the time that
+//! A needs is ⌈load(A)/|A|⌉; in general it is the first time at which the work its servers can do adds up to the load
+//! ([`Paces::level_for`]).
 
 use super::balance::{Balance, Divided, Shares, Whole, items_at};
 use super::greedy::{ByLoad, ByTime, roughly_level};
@@ -14,10 +15,10 @@ use super::groups::Groups;
 use super::pace::{Level, Paces};
 use crate::model::{Replicas, ServerId};
 
-/// Searches after which it is worth trying whether equal replica sets can be merged.
+/// The number of searches after which it is worth trying to merge equal replica sets.
 const SEARCHES_BEFORE_GROUPING: usize = 40;
 
-/// Of more items than this only some are listed at first.
+/// With more items than this, only some are listed at first.
 const MANY_ITEMS: usize = 1 << 16;
 
 /// Items to be placed: requests, or groups of requests with equal replica sets.
@@ -43,30 +44,30 @@ impl Items<'_> {
 /// How the items were placed.
 #[derive(Debug)]
 pub(crate) enum Placed {
-    /// Each at one server.
+    /// Each item at one server.
     Whole(Vec<ServerId>),
-    /// So much of each at each position of the flat replica sets.
+    /// The amount of its item at each position of the flat replica sets.
     Divided(Vec<u64>),
 }
 
-/// What the loads are to be good at.
+/// What to optimise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Aim {
-    /// That all servers are done early, down to this level; what is below does not matter.
+    /// All servers are done early, down to this level; nothing below it matters.
     MaxDownTo(Level),
-    /// That as little as possible is left undone at this level.
+    /// As little as possible is left undone at this level.
     Under(Level),
-    /// All norms at once: no block can be moved to where it would be done earlier.
+    /// All norms at once: no block can move to where it would be done earlier.
     AllNorms,
 }
 
-/// Placed items with the proof of how good the placement is.
+/// The placed items, with a proof of how good the placement is.
 #[derive(Debug)]
 pub(crate) struct Levelled {
     pub(crate) placed: Placed,
-    /// No server is done after this, but for what must be left undone.
+    /// No server is done after this, except for load that must be left undone.
     pub(crate) level: Level,
-    /// The servers whose forced load proves the level; `None` if the level is the one that was aimed at.
+    /// The servers whose forced load proves the level; `None` if the level is the one aimed at.
     pub(crate) proof: Option<Vec<ServerId>>,
 }
 
@@ -96,14 +97,14 @@ pub(crate) fn level(items: Items<'_>, aim: Aim) -> Levelled {
     level_from(items, aim, at, loads)
 }
 
-/// The same where the items lie at servers already: what need not move stays there.
+/// Like [`level`], for items that already lie at servers: an item that need not move stays there.
 pub(crate) fn relevel(items: Items<'_>, aim: Aim, at: Vec<ServerId>) -> Levelled {
     let mut loads = vec![0; items.n_servers()];
     at.iter().enumerate().for_each(|(i, server)| loads[server.index()] += items.size(i));
     level_from(items, aim, at, loads)
 }
 
-/// Moves what lies at servers as well as possible.
+/// Moves the items that lie at servers, as well as possible.
 fn level_from(items: Items<'_>, aim: Aim, at: Vec<ServerId>, loads: Vec<u64>) -> Levelled {
     let replicas = items.replicas;
     let start = Start::new(items, &loads, aim);
@@ -119,7 +120,7 @@ fn level_from(items: Items<'_>, aim: Aim, at: Vec<ServerId>, loads: Vec<u64>) ->
             .map(|(level, proof)| (Placed::Whole(balance.shares.at), level, proof))
     } else {
         let shares = Divided(shares_of_whole(items, &at));
-        // An empty item has no share anywhere: it is not listed.
+        // An empty item has no share anywhere, so it is not listed.
         let placed = (0..).zip(at.iter().copied()).filter(|&(i, _)| items.size(i as usize) > 0);
         let listed = items_at(counts(items.n_servers(), placed.clone()), placed);
         let mut balance = Balance::new(replicas, loads, shares, listed);
@@ -143,12 +144,12 @@ fn fits(loads: &[u64], caps: &[u64]) -> bool {
     loads.iter().zip(caps).all(|(load, cap)| load <= cap)
 }
 
-/// The level to begin with.
+/// The initial level.
 #[derive(Clone)]
 struct Start {
     level: Level,
     caps: Vec<u64>,
-    /// The servers that need so long, if it is not the floor.
+    /// The servers that need this long, if the level is not the floor.
     proof: Option<Vec<ServerId>>,
 }
 
@@ -176,8 +177,8 @@ impl Start {
     }
 }
 
-/// Of the sets of the servers that are done last, the one that needs longest for what no other can do, with how much
-/// that is.
+/// Among the sets of the servers that are done last, the one that needs longest for the load that no other server can
+/// take, and that load.
 fn fullest(items: Items<'_>, loads: &[u64]) -> (Vec<ServerId>, u128) {
     let Items { replicas, paces, .. } = items;
     let gauges: Vec<(f64, f64)> = (0..loads.len() as u32).map(|s| paces.gauge(ServerId(s))).collect();
@@ -186,13 +187,13 @@ fn fullest(items: Items<'_>, loads: &[u64]) -> (Vec<ServerId>, u128) {
     servers.sort_by(|a, b| done(b).total_cmp(&done(a)));
     let mut ranks = vec![0_u32; loads.len()];
     (0..).zip(&servers).for_each(|(rank, s)| ranks[s.index()] = rank);
-    // What only the servers up to each rank can do.
+    // The load that only the servers up to each rank can take.
     let mut forced = vec![0; loads.len()];
     let mut count = |item: usize, set: &[ServerId]| {
         let last = set.iter().map(|s| ranks[s.index()]).fold(0, u32::max);
         forced[last as usize] += items.size(item);
     };
-    // Sets of a known width compile to straight code.
+    // Sets of a known width compile to straight-line code.
     let (items, flat) = (0..replicas.len(), replicas.flat());
     match replicas.width() {
         Some(2) => items.for_each(|i| count(i, &flat.as_chunks::<2>().0[i])),
@@ -220,7 +221,7 @@ fn counts(n_servers: usize, placed: impl Iterator<Item = (u32, ServerId)>) -> im
     counts.into_iter()
 }
 
-/// The shares of items that lie whole at their servers.
+/// The shares of items that lie whole at one server each.
 fn shares_of_whole(items: Items<'_>, at: &[ServerId]) -> Vec<u64> {
     let mut shares = vec![0; items.replicas.flat().len()];
     for (i, &server) in at.iter().enumerate() {
@@ -230,7 +231,7 @@ fn shares_of_whole(items: Items<'_>, at: &[ServerId]) -> Vec<u64> {
     shares
 }
 
-/// As [`level`], on groups of items with equal replica sets: the cost depends on the groups alone.
+/// Like [`level`], on groups of items with equal replica sets: the cost depends on the groups alone.
 fn level_grouped(groups: Groups, items: Items<'_>, aim: Aim) -> Levelled {
     let merged = groups.items(items.paces, items.total);
     let mut loads = vec![0; items.n_servers()];
@@ -262,7 +263,7 @@ fn level_grouped(groups: Groups, items: Items<'_>, aim: Aim) -> Levelled {
 
 type LevelAndProof = (Level, Option<Vec<ServerId>>);
 
-/// Moves load until `aim` is reached; if that takes long and merging pays, the groups to go on with instead.
+/// Moves load until `aim` is reached. If that takes long and merging pays, returns the groups to continue with instead.
 fn run_or_group<P: Shares>(
     balance: &mut Balance<'_, P>,
     items: Items<'_>,
@@ -286,7 +287,7 @@ fn run_to_end<P: Shares>(
     done.unwrap_or_else(|| unreachable!("a search without limit does not give up"))
 }
 
-/// Moves load until `aim` is reached; the level and its proof, or `None` after too many searches.
+/// Moves load until `aim` is reached. Returns the level and its proof, or `None` after too many searches.
 fn run<P: Shares>(
     balance: &mut Balance<'_, P>,
     paces: &Paces,
@@ -315,7 +316,7 @@ fn run<P: Shares>(
         if fits(&balance.loads, &caps) {
             return Some((level, proof));
         }
-        // Nothing leaves a closed set, so the search can keep to it if all that is too full lies there.
+        // Nothing leaves a closed set, so the search can stay within it if all overloaded servers are there.
         let is_above = |s: &&ServerId| balance.loads[s.index()] > caps[s.index()];
         let above = |zone: &[ServerId]| zone.iter().filter(is_above).count();
         let zone = if above(&closed) == above(&all) { &closed } else { &all };
@@ -332,14 +333,15 @@ fn last_done(paces: &Paces, loads: &[u64], servers: &[ServerId]) -> Level {
     servers.iter().map(|&s| paces.done(s, loads[s.index()])).max().unwrap_or(Level::ZERO)
 }
 
-/// Removes every path along which a block could go to where it would be done earlier.
+/// Removes every path along which a block could move to where it would be done earlier.
 ///
-/// Splits a zone at the level that it needs: servers that have more than they can do before it, and all they reach, can
-/// only stay so, the others can only stay below; each part is then a zone of its own, since no load needs to cross.
+/// Splits a zone at the level that it needs. Servers that have more than they can do before that level, and all they
+/// reach, can only stay above; the others can only stay below. Each part is then a zone of its own, since no load needs
+/// to cross.
 fn all_norms<P: Shares>(balance: &mut Balance<'_, P>, paces: &Paces, active: Vec<ServerId>) {
     let mut zones = vec![active];
     let mut is_high = vec![false; balance.loads.len()];
-    // What servers have done before the level of their zone, and by then.
+    // The blocks that servers have done before the level of their zone, and by that level.
     let mut bounds = [vec![0; balance.loads.len()], vec![0; balance.loads.len()]];
     while let Some(zone) = zones.pop() {
         let sum: u128 = zone.iter().map(|s| u128::from(balance.loads[s.index()])).sum();
@@ -368,13 +370,13 @@ fn all_norms<P: Shares>(balance: &mut Balance<'_, P>, paces: &Paces, active: Vec
     }
 }
 
-/// Pours `amount` over the servers of `set` so that the lowest rise together.
+/// Distributes `amount` over the servers of `set` so that the lowest loads rise together.
 fn fill_evenly(set: &[ServerId], amount: u64, loads: &mut [u64], shares: &mut [u64]) {
     let mut by_load: Vec<usize> = (0..set.len()).collect();
     by_load.sort_by_key(|&k| loads[set[k].index()]);
     let mut rest = u128::from(amount);
     let mut n = 1;
-    // The lowest n servers are raised to the n+1st while there is enough.
+    // The lowest n servers are raised to the load of the next while there is enough.
     let mut surface = u128::from(loads[set[by_load[0]].index()]);
     while n < set.len() {
         let next = u128::from(loads[set[by_load[n]].index()]);
@@ -396,7 +398,8 @@ fn fill_evenly(set: &[ServerId], amount: u64, loads: &mut [u64], shares: &mut [u
     }
 }
 
-/// The same for servers of different paces: each takes what it can do by the level that they need together.
+/// Like [`fill_evenly`], for servers of different paces: each takes what it can do by the level that they need
+/// together.
 fn fill_in_time(paces: &Paces, set: &[ServerId], amount: u64, loads: &mut [u64], shares: &mut [u64]) {
     let level = paces.level_for(set, Some(loads), amount.into());
     let mut rest = amount;
@@ -411,7 +414,7 @@ fn fill_in_time(paces: &Paces, set: &[ServerId], amount: u64, loads: &mut [u64],
 /// The servers that hold a replica of anything.
 fn active_servers(replicas: Replicas<'_>, loads: &[u64]) -> Vec<ServerId> {
     let mut active: Vec<bool> = loads.iter().map(|&load| load > 0).collect();
-    // Rarely needed: a server that holds something mostly serves something.
+    // Rarely needed: a server that holds data mostly serves something.
     if active.contains(&false) {
         replicas.flat().iter().for_each(|s| active[s.index()] = true);
     }

@@ -1,4 +1,4 @@
-//! Loads as even as they can be: greedy starts, Newton steps on the level, flow between servers.
+//! Balances loads as evenly as possible: greedy starts, Newton steps on the level, flow between servers.
 
 mod arcs;
 pub(crate) mod balance;

@@ -1,23 +1,23 @@
-//! How fast servers are: how many blocks each has done by when.
+//! How fast servers are: how many blocks each has done by a given time.
 //!
-//! A server with k slots is busy with its backlog first. What it can have done by a time then grows in steps, so a
-//! *level* is always at a step of some server, a fraction that is never rounded. There are two kinds of steps:
+//! A server with k slots is busy with its backlog first. The number of blocks it can have done then grows in steps, so
+//! a *level* is always at a step of some server, a fraction that is never rounded. There are two kinds of steps:
 //!
-//! * *In slots*, each slot serves whole blocks one after the other: l blocks are done at (busy + ⌈l/k⌉)/speed. Clusters in
-//!   which every server has speed 1 work like this.
-//! * *Shared*, a block may be interrupted and resumed in another slot, but is never in two at once: l blocks are done at
-//!   (busy + max(l/k, 1))/speed, the wrap-around rule for parallel machines.
+//! * *In slots*: each slot serves whole blocks one after the other, so l blocks are done at (busy + ⌈l/k⌉)/speed.
+//!   Clusters in which every server has speed 1 work like this.
+//! * *Shared*: a block may be interrupted and resumed in another slot, but is never in two at once, so l blocks are
+//!   done at (busy + max(l/k, 1))/speed, the wrap-around rule for parallel machines.
 //!
 //! With one slot both are the same.
 
 use crate::model::{Cluster, Ratio, Server, ServerId};
 
-/// What decides when a server is done.
+/// The figures that determine when a server is done.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     /// Millionths of a step per unit of time.
     speed: u64,
-    /// Blocks that are done with each step.
+    /// Blocks that each step completes.
     per_step: u64,
     /// Steps until the backlog is done.
     busy: u64,
@@ -25,7 +25,8 @@ struct Pace {
     first: u64,
 }
 
-/// A time, in units of 10⁶: so many blocks of a server with so many millionths of speed.
+/// A point in time, in units of 10⁶ times the time that one block takes at speed 1: blocks, divided by speed in
+/// millionths.
 pub(crate) type Level = Ratio;
 
 /// The time of a level.
@@ -37,22 +38,22 @@ pub(crate) fn time(level: Level) -> Ratio {
 #[derive(Debug)]
 pub(crate) struct Paces {
     all: Vec<Pace>,
-    /// One lane each, one speed, no backlog.
+    /// Whether all servers have one lane, the same speed and no backlog.
     is_equal: bool,
 }
 
 impl Paces {
-    /// As plans for this cluster count: in slots if all speeds are 1, else shared.
+    /// The paces that plans for this cluster use: in slots if all speeds are 1, else shared.
     pub(crate) fn new(cluster: &Cluster) -> Self {
         if cluster.is_slotted() { Self::in_slots(cluster) } else { Self::shared(cluster) }
     }
 
-    /// Slots serve whole blocks, whatever the speeds.
+    /// Paces where slots serve whole blocks, whatever the speeds.
     pub(crate) fn in_slots(cluster: &Cluster) -> Self {
         Self::of(cluster, Pace::in_slots)
     }
 
-    /// Slots share blocks, whatever the speeds.
+    /// Paces where slots share blocks, whatever the speeds.
     pub(crate) fn shared(cluster: &Cluster) -> Self {
         Self::of(cluster, Pace::shared)
     }
@@ -62,7 +63,7 @@ impl Paces {
         Self { all: cluster.servers().iter().map(pace).collect(), is_equal }
     }
 
-    /// Of servers of speed 1 with one slot, and so much backlog.
+    /// Paces of servers with speed 1, one slot, and these backlogs.
     pub(crate) fn with_backlogs(backlogs: impl Iterator<Item = u64>) -> Self {
         let all: Vec<Pace> =
             backlogs.map(|backlog| Pace::in_slots(&Server { backlog, ..Server::default() })).collect();
@@ -70,14 +71,14 @@ impl Paces {
         Self { all, is_equal }
     }
 
-    /// The same with another server in the place of one, whose slots share blocks.
+    /// The same paces, with server `id` replaced by `server`, whose slots share blocks.
     pub(crate) fn with_shared(&self, id: ServerId, server: &Server) -> Self {
         let mut all = self.all.clone();
         all[id.index()] = Pace::shared(server);
         Self { all, is_equal: false }
     }
 
-    /// Whether loads alone tell which server is done first.
+    /// Whether loads alone determine which server is done first.
     pub(crate) fn is_equal(&self) -> bool {
         self.is_equal
     }
@@ -86,7 +87,7 @@ impl Paces {
         self.all.len()
     }
 
-    /// When a server with this load is done; one without load does not count.
+    /// When a server with this load is done; zero without load.
     pub(crate) fn done(&self, server: ServerId, load: u64) -> Level {
         let pace = self.all[server.index()];
         match load {
@@ -103,7 +104,7 @@ impl Paces {
         load == 0 || steps * u128::from(level.denominator()) < level.numerator() * speed
     }
 
-    /// The same roughly and quickly: `base + load * cost`.
+    /// A fast estimate of when a server is done, as `(base, cost)`: `base + load * cost`.
     pub(crate) fn gauge(&self, server: ServerId) -> (f64, f64) {
         let pace = self.all[server.index()];
         let speed = pace.speed as f64;
@@ -125,7 +126,7 @@ impl Paces {
         self.all[server.index()].cap_before(level)
     }
 
-    /// The first level at which `zone` has done so many blocks beside the `loads` that its servers have already.
+    /// The first level at which `zone` has done this many blocks besides the `loads` that its servers already have.
     pub(crate) fn level_for(&self, zone: &[ServerId], loads: Option<&[u64]>, blocks: u128) -> Level {
         let Some(fastest) = zone.iter().map(|s| self.all[s.index()].speed).max() else { return Level::ZERO };
         if blocks == 0 {
@@ -138,13 +139,13 @@ impl Paces {
             let taken = loads.map_or(0, |loads| loads[s.index()]);
             self.all[s.index()].room_after(steps).saturating_sub(taken)
         };
-        // First between which steps of the fastest server: n and n + 1.
+        // First finds the steps of the fastest server that enclose it: n and n + 1.
         let done_at = |n: u64| -> u128 {
             zone.iter().map(|s| u128::from(room(s, self.all[s.index()].steps(n, fastest)))).sum()
         };
         let (mut low, mut high) = (0, u64::MAX);
         let (mut probe, mut stride) = (self.guess(zone, loads, blocks, fastest), 1);
-        // Away from the guess with growing strides until both sides are known, then by halves.
+        // Moves away from the guess with growing strides until both sides are known, then bisects.
         while low + 1 < high {
             if done_at(probe) < blocks {
                 low = probe;
@@ -158,7 +159,7 @@ impl Paces {
             };
             stride = stride.saturating_mul(2);
         }
-        // Each server has at most one step after n and up to n + 1: in their order, until there is enough.
+        // Each server has at most one step after n and up to n + 1. Takes them in order, until there are enough blocks.
         let mut steps: Vec<(u64, u64, u64)> = zone
             .iter()
             .filter_map(|s| {
@@ -182,7 +183,7 @@ impl Paces {
         Level::new(high.into(), fastest)
     }
 
-    /// About how many steps of the fastest server it takes if nothing is rounded.
+    /// Estimates how many steps of the fastest server it takes if nothing is rounded.
     fn guess(&self, zone: &[ServerId], loads: Option<&[u64]>, blocks: u128, fastest: u64) -> u64 {
         let mut level = f64::INFINITY;
         loop {
@@ -198,7 +199,8 @@ impl Paces {
                 }
             }
             let next = work / rate;
-            // Servers that are busy for longer do not help; without their backlogs it only gets earlier, and ends.
+            // Servers that are busy for longer do not help. Without their backlogs the level only gets earlier, so this
+            // ends.
             if next.is_nan() || next >= level {
                 return ((level * fastest as f64) as u64).clamp(1, u64::MAX - 1);
             }
@@ -217,11 +219,12 @@ impl Pace {
         }
     }
 
-    /// Steps are as short as if all slots served one block together, but none is done before a slot could have done it.
+    /// Steps are as short as if all slots served one block together, but no block is done before one slot could have
+    /// done it.
     fn shared(server: &Server) -> Self {
         let slots = u64::from(server.slots);
         Self {
-            // Where slots share blocks, clusters hold no server that is faster or busier than these.
+            // Where slots share blocks, clusters contain no server that is faster or busier than these.
             speed: server.speed.millionths().saturating_mul(slots),
             per_step: 1,
             busy: server.busy().saturating_mul(slots),
@@ -229,13 +232,13 @@ impl Pace {
         }
     }
 
-    /// The steps until so many blocks are done, which is at least one.
+    /// The steps until this many blocks are done, at least one block.
     #[inline]
     fn steps_for(self, load: u64) -> u64 {
         self.busy.saturating_add(load.div_ceil(self.per_step).max(self.first))
     }
 
-    /// How many steps of this server are done after `n` of one with speed `fastest`.
+    /// How many steps of this server are done after `n` steps of a server with speed `fastest`.
     #[inline]
     fn steps(self, n: u64, fastest: u64) -> u64 {
         if self.speed == fastest {
@@ -247,7 +250,7 @@ impl Pace {
         }
     }
 
-    /// The blocks that are done after so many steps.
+    /// The blocks that are done after this many steps.
     #[inline]
     fn room_after(self, steps: u64) -> u64 {
         let steps = steps.saturating_sub(self.busy);
@@ -265,7 +268,7 @@ impl Pace {
         self.room_after(u64::try_from(steps).unwrap_or(u64::MAX))
     }
 
-    /// The steps at `level`: a whole number and a fraction below `speed`.
+    /// The number of steps at `level`: a whole number and a fraction below `speed`.
     fn steps_at(self, level: Level) -> (u128, u128, u128) {
         let (speed, denominator) = (u128::from(self.speed), u128::from(level.denominator()));
         let whole = (level.numerator() / denominator).saturating_mul(speed).min(u128::MAX / 2);

@@ -1,10 +1,10 @@
-//! What happens when, while time only moves on: a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan).
+//! A queue of events by time, where time only moves forward: a radix heap (Ahuja, Mehlhorn, Orlin and Tarjan).
 
-/// Numbered events by time. None is put into the past.
+/// Numbered events by time. No event is added in the past.
 #[derive(Debug)]
 pub(super) struct Agenda {
     now: u64,
-    /// Events at that time, then those whose time differs from it first in bit 0, 1, ….
+    /// The events at `now`, then those whose time differs from it first in bit 0, 1, ….
     buckets: [Vec<(u64, u32)>; 65],
     /// Which of the later buckets have events.
     filled: u64,
@@ -27,13 +27,13 @@ impl Agenda {
         }
     }
 
-    /// Takes an event of now.
+    /// Removes an event at the current time.
     #[inline]
     pub(super) fn take(&mut self) -> Option<u32> {
         self.buckets[0].pop().map(|(_, id)| id)
     }
 
-    /// Moves on to the time of the next event, once all of now are taken.
+    /// Advances to the time of the next event, once all events at the current time are taken.
     pub(super) fn advance(&mut self) -> Option<u64> {
         debug_assert!(self.buckets[0].is_empty(), "not all taken");
         if self.filled == 0 {
@@ -43,9 +43,9 @@ impl Agenda {
         self.filled &= self.filled - 1;
         let mut next = std::mem::take(&mut self.buckets[bit as usize + 1]);
         self.now = next.iter().map(|&(time, _)| time).min()?;
-        // What differed from the time before in this bit differs from the new one in a lower bit or not at all.
+        // A time that differed from the previous one in this bit differs from the new one in a lower bit or not at all.
         next.drain(..).for_each(|(time, id)| self.put(time, id));
-        // Its memory is used again.
+        // Reuses its memory.
         self.buckets[bit as usize + 1] = next;
         Some(self.now)
     }

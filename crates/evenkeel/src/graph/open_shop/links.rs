@@ -1,15 +1,15 @@
-//! Which unfinished jobs lead from a node to which others: the graph of an open shop as it shrinks.
+//! The unfinished jobs between nodes: the graph of an open shop as it shrinks.
 //!
-//! Where most pairs of nodes have a job, bits tell at a glance which other nodes are left and which of them are idle.
-//! Else each node has a list.
+//! Where most pairs of nodes have a job, bits show at a glance which other nodes are left and which of them are idle.
+//! Otherwise each node has a list.
 
 use std::ops::Range;
 
-/// So many pairs of nodes for each job are still worth their memory.
+/// This many pairs of nodes for each job are still worth their memory.
 const MOST_PAIRS_PER_JOB: usize = 64;
 const NONE: u32 = u32::MAX;
 
-/// A job as one of its nodes sees it.
+/// A job as seen from one of its nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
     pub(super) job: u32,
@@ -24,7 +24,7 @@ pub(super) enum Links {
 }
 
 impl Links {
-    /// Of jobs as pairs of a row and a column; nobody is idle yet.
+    /// The links of jobs given as pairs of a row and a column. No node is idle yet.
     pub(super) fn new(n_rows: usize, n_columns: usize, jobs: impl Iterator<Item = [u32; 2]> + Clone) -> Self {
         let n_pairs = n_rows.saturating_mul(n_columns);
         let bits = if n_pairs <= MOST_PAIRS_PER_JOB * jobs.clone().count() {
@@ -35,7 +35,7 @@ impl Links {
         bits.map_or_else(|| Self::Lists(Lists::new(n_rows + n_columns, jobs)), Self::Bits)
     }
 
-    /// The link of a node at a position or after it, and the position after that.
+    /// The link of a node at a position or after it, and the position after that link.
     #[inline]
     pub(super) fn next(&self, node: u32, position: u32) -> Option<(Link, u32)> {
         match self {
@@ -44,7 +44,7 @@ impl Links {
         }
     }
 
-    /// A link to an idle node, if so many tries (or a glance) find one.
+    /// A link to an idle node, if this many tries (or a glance) find one.
     #[inline]
     pub(super) fn find_idle(&mut self, node: u32, tries: u32, is_idle: impl Fn(u32) -> bool) -> Option<Link> {
         match self {
@@ -60,7 +60,7 @@ impl Links {
         }
     }
 
-    /// The job is done.
+    /// Removes a job that is done.
     #[inline]
     pub(super) fn remove(&mut self, job: u32, nodes: [u32; 2]) {
         match self {
@@ -70,13 +70,13 @@ impl Links {
     }
 }
 
-/// For each node its links, one after the other.
+/// The links of each node, concatenated.
 #[derive(Debug)]
 pub(super) struct Lists {
     links: Vec<Link>,
     /// Where the list of each node begins, how long it is, and where the next search begins.
     spans: Vec<Span>,
-    /// Where each job stands in the lists of its two nodes.
+    /// The place of each job in the lists of its two nodes.
     places: Vec<[u32; 2]>,
 }
 
@@ -154,7 +154,7 @@ pub(super) struct Bits {
 }
 
 impl Bits {
-    /// None if there are two jobs of one pair.
+    /// `None` if two jobs have the same pair.
     fn new(n_rows: usize, n_columns: usize, jobs: impl Iterator<Item = [u32; 2]> + Clone) -> Option<Self> {
         let mut columns_of = Lines::new(n_rows, n_columns);
         let mut rows_of = Lines::new(n_columns, n_rows);
@@ -190,7 +190,7 @@ impl Bits {
         Some(self.link(node, found))
     }
 
-    /// From a node to the one at `found` of the other side.
+    /// The link from a node to the node at `found` of the other side.
     #[inline]
     fn link(&self, node: u32, found: usize) -> Link {
         match (node as usize).checked_sub(self.n_rows) {
@@ -215,12 +215,12 @@ impl Bits {
     }
 }
 
-/// The job of each pair: its place among all pairs that have one, row by row, leads to it.
+/// The job of each pair, found by its place among all pairs that have a job, row by row.
 #[derive(Debug)]
 struct Jobs {
     words_a_row: usize,
     words: Vec<Word>,
-    /// The jobs by place; nothing if they came in this order.
+    /// The jobs by place; empty if they came in this order.
     sorted: Vec<u32>,
 }
 
@@ -263,12 +263,12 @@ impl Jobs {
     }
 }
 
-/// The idle nodes of one side. Often there is none or one, and then nothing has to be searched.
+/// The idle nodes of one side. Often there is none or one, and then no search is needed.
 #[derive(Debug)]
 struct Idle {
     line: Lines,
     count: usize,
-    /// All of them in one: if there is only one, it.
+    /// The XOR of all of them: if there is only one, it is that one.
     xor: usize,
 }
 
@@ -322,7 +322,7 @@ impl Lines {
         self.bits[line * self.words + bit / 64] >> (bit % 64) & 1 == 1
     }
 
-    /// The first bit of a line that is set, from `bit` on.
+    /// The first set bit of a line, from `bit` on.
     #[inline]
     fn next(&self, line: usize, bit: usize) -> Option<usize> {
         let bits = &self.bits[line * self.words..][..self.words];
@@ -335,8 +335,8 @@ impl Lines {
         Some(k * 64 + word.trailing_zeros() as usize)
     }
 
-    /// The first bit that is set in the line and in the only line of `other`. The search begins at a word that differs
-    /// from line to line, so that not all lines find the same.
+    /// The first bit that is set both in the line and in the only line of `other`. The search begins at a word that
+    /// differs from line to line, so that not all lines find the same bit.
     #[inline]
     fn first_common(&self, line: usize, other: &Self) -> Option<usize> {
         let (bits, others) = (&self.bits[line * self.words..][..self.words], &other.bits[..self.words]);

@@ -1,19 +1,19 @@
-//! Preemptive open shop (Gonzalez and Sahni): amounts between rows and columns, each row and each column busy
-//! with one thing at a time, done in the time of the fullest of them. The cost does not grow with the amounts.
+//! Preemptive open shop (Gonzalez and Sahni): amounts between rows and columns. Each row and each column does one thing
+//! at a time, and everything is done in the time of the fullest of them. The cost does not grow with the amounts.
 //!
-//! Time runs from event to event. A node (row or column) is *tight* when what it still has to do takes all the
-//! time that is left; tight nodes must be busy without a break, and as a matching that covers all tight nodes always
-//! exists, an alternating path puts each of them to work: it ends at an idle node or takes over from a node
-//! that is not tight. Whatever is not tight runs when it finds an idle partner, so little time
-//! is idled away and few transfers are interrupted. The textbook's padding to a balanced matrix is not needed.
+//! Time runs from event to event. A node (row or column) is *tight* when its remaining work takes all the remaining
+//! time. Tight nodes must be busy without a break. Since a matching that covers all tight nodes always exists, an
+//! alternating path puts each of them to work: it ends at an idle node or takes over from a node that is not tight. A
+//! node that is not tight runs when it finds an idle partner, so that little time is spent idle and few transfers are
+//! interrupted. The textbook's padding to a balanced matrix is not needed.
 //!
-//! A row may reach some columns only over a *bridge*: what a row moves through the bridge's own column goes through one of
-//! two other columns at the same time, so that it is never in both at once. A bridge is one more row, busy all the time:
-//! with its column while nobody else is, else with one of the two others.
+//! A row may reach some columns only over a *bridge*: what a row moves through the bridge's own column goes through one
+//! of two other columns at the same time, so that it is never in both at once. A bridge is one more row, busy all the
+//! time: with its own column while no other row is, else with one of the two others.
 //!
-//! A column may be *released* only later. Then a matching that covers all tight nodes may not exist, and the attempt
-//! fails; it succeeds whenever release + max(row, column) is within the length for every cell: a row is then never
-//! tight while one of its columns is not yet released.
+//! A column may be *released* later than the start. A matching that covers all tight nodes may then not exist, and the
+//! attempt fails. It succeeds whenever release + max(row, column) is within the length for every cell: a row is then
+//! never tight while one of its columns is not yet released.
 
 mod agenda;
 mod links;
@@ -24,30 +24,30 @@ use links::{Link, Links};
 const NONE: u32 = u32::MAX;
 /// Stands for the job of a column that is not yet released.
 const BUSY: u32 = u32::MAX - 1;
-/// How many of its cells a node that may wait tries in search of an idle partner.
+/// How many of its cells a node that may wait tries in order to find an idle partner.
 const PROBES: u32 = 32;
-/// The same during a search for a path.
+/// The same limit during a search for a path.
 const GLANCES: u32 = 32;
 
-/// An amount to be moved between a row and a column, at most one at a time of each.
+/// An amount to be moved between a row and a column. Each row and each column moves one at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Cell {
     /// Its row.
     pub row: u32,
     /// Its column.
     pub column: u32,
-    /// How much, in units of time.
+    /// The amount, in units of time.
     pub amount: u64,
 }
 
-/// What is to be scheduled.
+/// The problem to be scheduled.
 #[derive(Clone, Debug)]
 pub(crate) struct Matrix {
-    /// What is to be moved.
+    /// The amounts to be moved.
     pub cells: Vec<Cell>,
     /// The number of rows.
     pub n_rows: usize,
-    /// When each column can begin; the column of a bridge at once.
+    /// When each column can begin; the column of a bridge can begin at once.
     pub releases: Vec<u64>,
     /// Columns that lead to others.
     pub bridges: Vec<Bridge>,
@@ -76,7 +76,7 @@ impl Matrix {
         sums
     }
 
-    /// The same without bridges: each is a row instead, that has something to do all the time.
+    /// The same matrix without bridges: each becomes a row that is busy all the time.
     fn without_bridges(&self, length: u64) -> Self {
         let mut cells = self.cells.clone();
         for (row, Bridge { column, through }) in (self.n_rows as u32..).zip(&self.bridges) {
@@ -88,7 +88,7 @@ impl Matrix {
         Self { cells, n_rows, releases: self.releases.clone(), bridges: Vec::new() }
     }
 
-    /// No schedule is shorter than this, and some schedule is no longer than that.
+    /// A lower bound on the length of any schedule, and a length that some schedule does not exceed.
     pub(crate) fn range(&self) -> (u64, u64) {
         let sums = self.sums();
         let (rows, columns) = sums.split_at(self.n_rows);
@@ -101,7 +101,7 @@ impl Matrix {
         });
         let mut guaranteed = guaranteed.max().unwrap_or(0).max(least);
         if !self.bridges.is_empty() {
-            // When all columns are released, whatever is left can still be done in the time of the fullest.
+            // When all columns are released, the remaining work can still be done in the time of the fullest.
             let fullest = sums.iter().copied().max().unwrap_or(0);
             guaranteed = guaranteed.max(self.releases.iter().copied().max().unwrap_or(0) + fullest);
         }
@@ -109,9 +109,9 @@ impl Matrix {
     }
 }
 
-/// Schedules all cells within `length`, which no row and no column may exceed; tells whether it could.
+/// Schedules all cells within `length`, which no row and no column may exceed. Returns whether it succeeded.
 ///
-/// Calls `emit(cell, start, amount)` for each uninterrupted run, for each cell in order of time.
+/// Calls `emit(cell, start, amount)` for each uninterrupted run, in order of time for each cell.
 pub(crate) fn schedule(matrix: &Matrix, length: u64, mut emit: impl FnMut(usize, u64, u64)) -> bool {
     if matrix.bridges.is_empty() {
         return Shop::new(matrix, length, emit).run();
@@ -128,7 +128,7 @@ pub(crate) fn schedule(matrix: &Matrix, length: u64, mut emit: impl FnMut(usize,
 struct Node {
     /// How long it may still be idle, as of the last start.
     slack: u64,
-    /// Since when it runs a job or is idle.
+    /// Since when it has been running a job or idle.
     since: u64,
     /// When its job is done or, if it is idle, when it becomes tight.
     due: u64,
@@ -136,30 +136,30 @@ struct Node {
     running: u32,
     /// The other node of that job.
     mate: u32,
-    /// How many unfinished jobs it has.
+    /// The number of unfinished jobs.
     n_jobs: u32,
-    /// Whether an event will look at it, when it becomes tight or before.
+    /// Whether an event will check it, when it becomes tight or before.
     has_alarm: bool,
 }
 
 struct Shop<E> {
-    /// What is left of each job, as of its last pause.
+    /// The remaining amount of each job, as of its last pause.
     left: Vec<u64>,
     nodes: Vec<Node>,
     links: Links,
     emit: E,
     now: u64,
-    /// Times at which the job of a row may be done (ids below the number of nodes) or an idle node become tight.
+    /// Times at which the job of a row may be done (ids below the number of nodes) or an idle node may become tight.
     agenda: Agenda,
-    /// Idle nodes to be looked at.
+    /// Idle nodes to be checked.
     ready: Vec<u32>,
-    // Of the search for a path:
+    // State of the search for a path:
     seen: Vec<u32>,
     search: u32,
     queue: Vec<Visit>,
 }
 
-/// A node reached by a search: from the node at `parent` in the queue over `link`, whose partner it runs with.
+/// A node reached by a search: from the node at `parent` in the queue over `link`, whose partner runs with it.
 #[derive(Clone, Copy)]
 struct Visit {
     node: u32,
@@ -219,9 +219,9 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         }
     }
 
-    /// Starts what must and what can run now; false if not all that must can.
+    /// Starts the nodes that must run now and those that can. Returns false if not all that must can.
     fn put_to_work(&mut self) -> bool {
-        // Nodes from which a tight one takes over join them; they are not tight.
+        // Nodes from which a tight one takes over are added here; they are not tight.
         for k in 0..self.ready.len() {
             let node = self.ready[k];
             let must = self.waits(node) && self.is_tight(node);
@@ -230,7 +230,7 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
             }
         }
         let mut ready = std::mem::take(&mut self.ready);
-        // Who may idle least comes first.
+        // The node with the least time to idle comes first.
         ready.sort_by_key(|&node| self.nodes[node as usize].due);
         for &node in &ready {
             if self.waits(node) {
@@ -247,7 +247,7 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         true
     }
 
-    /// Goes to the next time at which something happens; false when all is done.
+    /// Advances to the next event. Returns false when everything is done.
     fn advance(&mut self) -> bool {
         while self.ready.is_empty() {
             let Some(now) = self.agenda.advance() else { return false };
@@ -282,12 +282,12 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         } else if self.waits(id) && self.is_tight(id) {
             self.ready.push(id);
         } else if self.waits(id) {
-            // It has worked since the alarm was set, so it may idle on.
+            // It has worked since the alarm was set, so it may stay idle.
             self.set_alarm(id);
         }
     }
 
-    /// Whether the node is idle although it has something to do.
+    /// Whether the node is idle although it has work.
     fn waits(&self, node: u32) -> bool {
         let node = &self.nodes[node as usize];
         node.running == NONE && node.n_jobs > 0
@@ -305,13 +305,13 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
         self.agenda.put(node.due, n_nodes + id);
     }
 
-    /// Starts a job of `node` whose other node is idle, if so many tries find one.
+    /// Starts a job of `node` whose other node is idle, if this many tries find one.
     fn start_with_idle(&mut self, node: u32, tries: u32) -> bool {
         let found = self.find_idle(node, tries);
         found.inspect(|&link| self.start(node, link)).is_some()
     }
 
-    /// A job of `node` whose other node is idle, if so many tries find one.
+    /// A job of `node` whose other node is idle, if this many tries find one.
     fn find_idle(&mut self, node: u32, tries: u32) -> Option<Link> {
         let nodes = &self.nodes;
         self.links.find_idle(node, tries, |partner| nodes[partner as usize].running == NONE)
@@ -350,7 +350,7 @@ impl<E: FnMut(usize, u64, u64)> Shop<E> {
                 }
                 let parent = self.queue.len() as u32;
                 self.queue.push(visit);
-                // A glance ahead mostly saves the search.
+                // A quick look ahead mostly saves the search.
                 if let Some(link) = self.find_idle(rival, GLANCES) {
                     self.switch(Visit { node: NONE, link, parent });
                     return true;
@@ -420,7 +420,8 @@ mod tests {
     use super::*;
     use crate::draw::{Draw, Seeded};
 
-    /// Schedules, and checks that nothing overlaps, all is moved, and the length is the least possible.
+    /// Schedules the cells, and checks that nothing overlaps, everything is moved, and the length is the least
+    /// possible.
     fn check(cells: &[Cell], n_rows: usize, n_columns: usize) -> usize {
         let releases = vec![0; n_columns];
         let matrix = Matrix { cells: cells.to_vec(), n_rows, releases, bridges: Vec::new() };

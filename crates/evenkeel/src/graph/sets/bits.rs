@@ -1,16 +1,16 @@
-//! A set of numbers, a bit each: small enough to stay in the cache where a byte each would not.
+//! A set of numbers with one bit each: small enough to stay in the cache where one byte each would not.
 
-/// Which numbers below some bound are in.
+/// The members among the numbers below some bound.
 #[derive(Debug, Default)]
 pub(crate) struct Bits(Vec<u64>);
 
 impl Bits {
-    /// None of so many.
+    /// An empty set of numbers below `n`.
     pub(crate) fn none(n: usize) -> Self {
         Self(vec![0; n.div_ceil(64)])
     }
 
-    /// So many numbers may be in from now on.
+    /// Raises the bound to `n`.
     pub(crate) fn grow(&mut self, n: usize) {
         self.0.resize(n.div_ceil(64).max(self.0.len()), 0);
     }

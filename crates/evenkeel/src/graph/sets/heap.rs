@@ -1,6 +1,6 @@
-//! A heap of numbered items whose keys may fall.
+//! A heap of numbered items whose keys may decrease.
 
-/// The item with the lowest key on top, of equal ones that with the lowest number.
+/// The item with the lowest key is on top; among equal keys, the one with the lowest number.
 #[derive(Debug)]
 pub(crate) struct Heap {
     entries: Vec<(u64, u32)>,
@@ -11,11 +11,11 @@ pub(crate) struct Heap {
 const NOWHERE: u32 = u32::MAX;
 
 impl Heap {
-    /// Of keys by number, without those that are not wanted.
+    /// A heap of keys by number, without those that are not wanted.
     pub(crate) fn new(keys: impl ExactSizeIterator<Item = u64>, is_wanted: impl Fn(u64) -> bool) -> Self {
         let mut places = vec![NOWHERE; keys.len()];
         let mut entries: Vec<(u64, u32)> = keys.zip(0..).filter(|&(key, _)| is_wanted(key)).collect();
-        // In order is a heap too.
+        // A sorted list is a heap too.
         entries.sort_unstable();
         (0..).zip(&entries).for_each(|(place, &(_, item))| places[item as usize] = place);
         Self { entries, places }
@@ -25,7 +25,7 @@ impl Heap {
         self.entries.len()
     }
 
-    /// Takes the top off: its key and number.
+    /// Removes the top and returns its key and number.
     pub(crate) fn pop(&mut self) -> Option<(u64, u32)> {
         let last = self.entries.pop()?;
         self.places[last.1 as usize] = NOWHERE;
@@ -46,7 +46,7 @@ impl Heap {
         Some(top)
     }
 
-    /// Lowers the key of an item, if it is still there.
+    /// Lowers the key of an item, if it is still in the heap.
     #[inline]
     pub(crate) fn lower(&mut self, item: u32, key: u64) {
         let place = self.places[item as usize];

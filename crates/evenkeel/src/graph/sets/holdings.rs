@@ -1,4 +1,4 @@
-//! Which requests each server holds a copy of.
+//! The requests that each server holds a replica of.
 
 use super::shrinking::{Shrinking, transposed};
 use crate::model::{Replicas, ServerId};
@@ -11,12 +11,12 @@ pub(crate) struct Holdings {
 }
 
 impl Holdings {
-    /// Of all requests in turn.
+    /// The lists of all requests in turn.
     pub(crate) fn new(replicas: Replicas<'_>, n_servers: usize) -> Self {
         Self::in_order(replicas, n_servers, 0..replicas.len() as u32)
     }
 
-    /// Of requests in another order, which the servers' lists then have too.
+    /// The lists of requests in another order, which the servers' lists then have too.
     pub(crate) fn in_order(
         replicas: Replicas<'_>,
         n_servers: usize,
@@ -27,14 +27,14 @@ impl Holdings {
         Self { requests, ends }
     }
 
-    /// The places of each server in the flat replica sets, instead of the requests.
+    /// The places of each server in the flat replica sets, instead of its requests.
     pub(crate) fn by_place(replicas: Replicas<'_>, n_servers: usize) -> Self {
         let pairs = (0..).zip(replicas.flat()).map(|(place, server)| (place, server.0));
         let (requests, ends) = transposed(n_servers, pairs);
         Self { requests, ends }
     }
 
-    /// Where a server's requests are among all.
+    /// The range of a server's requests in the flat list.
     pub(crate) fn range(&self, server: ServerId) -> std::ops::Range<usize> {
         let start = if server.0 == 0 { 0 } else { self.ends[server.index() - 1] };
         start as usize..self.ends[server.index()] as usize
@@ -45,12 +45,12 @@ impl Holdings {
         &self.requests[self.range(server)]
     }
 
-    /// All lists, one after the other.
+    /// All lists, concatenated.
     pub(crate) fn flat(&self) -> &[u32] {
         &self.requests
     }
 
-    /// The lists, from which requests will vanish.
+    /// The same lists, as lists from which requests can be removed.
     pub(crate) fn shrinking(self) -> Shrinking {
         Shrinking::new(self.requests, self.ends.into_iter())
     }

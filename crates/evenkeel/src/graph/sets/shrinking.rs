@@ -1,30 +1,30 @@
-//! Lists from which items vanish for good.
+//! Lists from which items are removed for good.
 
-/// Lists of items, flat. Whoever walks a list forgets those that are gone, so that nobody meets them again.
+/// Lists of items, flat. A walk over a list drops the items that are gone, so that no later walk meets them.
 #[derive(Debug)]
 pub(crate) struct Shrinking {
     items: Vec<u32>,
-    /// For each place the next one that may still be there.
+    /// For each place, the next place that may still be there.
     next: Vec<u32>,
-    /// For each list its first place that may still be there, and its end.
+    /// For each list, its first place that may still be there, and its end.
     lists: Vec<[u32; 2]>,
 }
 
 impl Shrinking {
-    /// Of lists that end where they say, one after the other.
+    /// Lists with these ends, one after the other.
     pub(crate) fn new(items: Vec<u32>, ends: impl Iterator<Item = u32>) -> Self {
         let next = (1..=items.len() as u32).collect();
         let lists = ends.scan(0, |start, end| Some([std::mem::replace(start, end), end])).collect();
         Self { items, next, lists }
     }
 
-    /// For each list the items that it is paired with, in their order.
+    /// For each list, the items that it is paired with, in order.
     pub(crate) fn transposed(n_lists: usize, pairs: impl Iterator<Item = (u32, u32)> + Clone) -> Self {
         let (items, ends) = transposed(n_lists, pairs);
         Self::new(items, ends.into_iter())
     }
 
-    /// The first item of a list that is wanted, looking at no more than `most` that are not gone.
+    /// The first wanted item of a list, checking at most `most` items that are not gone.
     #[inline]
     pub(crate) fn find(
         &mut self,
@@ -53,14 +53,14 @@ impl Shrinking {
         None
     }
 
-    /// Whether all items that were walked over are gone.
+    /// Whether all items that were passed in walks are gone.
     pub(crate) fn is_known_to_be_empty(&self, list: u32) -> bool {
         let [first, end] = self.lists[list as usize];
         first == end
     }
 }
 
-/// Pairs of an item and a list as lists of items, one after the other, and where each ends.
+/// Turns pairs of an item and a list into concatenated lists of items, with the end of each.
 pub(super) fn transposed(
     n_lists: usize,
     pairs: impl Iterator<Item = (u32, u32)> + Clone,

@@ -12,15 +12,16 @@ pub struct Move {
     pub request: u32,
     /// The client that fetches them instead.
     pub to: ClientId,
-    /// How many of its blocks.
+    /// The number of its blocks.
     pub blocks: u64,
 }
 
 impl Batch {
-    /// The batch after some blocks went to other clients, and with the client `new_client`, behind all others, if it is given.
+    /// The batch after some blocks went to other clients. If `new_client` is given, it has that client too, after all
+    /// others.
     ///
-    /// Blocks of one request that go to different clients become requests of their own, behind all others. An error if a request
-    /// does not have so many blocks, or there is no such request or client.
+    /// Blocks of one request that go to different clients become separate requests, after all others. An error if a
+    /// request does not have that many blocks, or if there is no such request or client.
     pub fn with_moves(&self, moves: &[Move], new_client: Option<&str>) -> Result<Self, ModelError> {
         let mut batch = self.clone();
         if let Some(name) = new_client {
@@ -43,7 +44,7 @@ impl Batch {
         Ok(batch)
     }
 
-    /// Makes the first blocks of request `i`, less than all, the last request of `batch`, and returns its row.
+    /// Makes the first blocks of request `i`, fewer than all, the last request of `batch`, and returns its row.
     fn split_off_into(&self, batch: &mut Self, i: usize, blocks: u64) -> Result<usize, ModelError> {
         let (row, set) = (batch.n_requests(), self.replicas().of(i));
         if row >= MAX_REQUESTS {
@@ -53,7 +54,7 @@ impl Batch {
             return Err(ModelError::TooManyReplicas);
         }
         if !batch.bytes.is_empty() {
-            // The last block, which need not be full, stays.
+            // The last block, which need not be full, stays with the request.
             let bytes = blocks.saturating_mul(self.block_bytes).min(batch.bytes[i]);
             batch.bytes[i] -= bytes;
             batch.bytes.push(bytes);

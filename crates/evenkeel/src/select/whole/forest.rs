@@ -1,15 +1,15 @@
 //! Rounding: each split request goes to one of the servers that have a share of it.
 //!
-//! Requests and the servers that have shares of them are a graph. Where it has a cycle, shares are shifted around it:
-//! they fall and rise in turns, so that no server and no request notices, until one is gone. A forest is left. There
-//! each server has at most one parent, so if every request goes to one of its children, no server gets two. A request
-//! without children has come to be whole at its parent.
+//! Requests and the servers that have shares of them form a graph. Where it has a cycle, shares are shifted around it:
+//! they alternately fall and rise, so that the totals of servers and requests do not change, until one share is gone. A
+//! forest remains. There each server has at most one parent, so if every request goes to one of its children, no server
+//! gets two. A request without children has become whole at its parent.
 
 use std::iter::successors;
 
 use crate::model::{Batch, Choice, ServerId};
 
-/// Makes every request whole; no server gets as much as the largest request more.
+/// Makes every request whole. The load of each server grows by less than the largest request.
 pub(super) fn round(batch: &Batch, choice: &mut Choice) {
     let n_servers = batch.n_servers();
     let mut forest = Forest { parent: vec![NONE; n_servers], share: vec![0; n_servers] };
@@ -24,7 +24,7 @@ pub(super) fn round(batch: &Batch, choice: &mut Choice) {
     }
     choice.split_off.clear();
 
-    // Of the children the one with the largest share: it gets the least that it did not have.
+    // The child with the largest share, since it gains the least.
     let mut takers = forest.parent.split_off(n_servers);
     let mut largest = vec![0; requests.len()];
     for (server, (parent, share)) in (0..).zip(forest.parent.into_iter().zip(forest.share)) {
@@ -40,11 +40,11 @@ pub(super) fn round(batch: &Batch, choice: &mut Choice) {
 
 const NONE: u32 = u32::MAX;
 
-/// Trees in which servers and requests take turns. Servers are the first nodes, split requests the others.
+/// Trees in which servers and requests alternate. Servers are the first nodes, split requests the others.
 #[derive(Debug)]
 struct Forest {
     parent: Vec<u32>,
-    /// What the server among the node and its parent has of the request.
+    /// The share of the request at the server, for the edge between the node and its parent.
     share: Vec<u64>,
 }
 
@@ -60,11 +60,11 @@ impl Forest {
     fn add_share(&mut self, request: u32, server: u32, mut share: u64) {
         let parent = |&node: &u32| Some(self.parent[node as usize]).filter(|&parent| parent != NONE);
         let mut path: Vec<u32> = successors(Some(server), parent).collect();
-        // If that is the same tree, the way up and the new edge are a cycle.
+        // If it is the same tree, the path up and the new edge form a cycle.
         if path.pop_if(|root| *root == request).is_some() {
             let every_other = |first: usize| path[first..].iter().step_by(2);
             let least = |first: usize| every_other(first).map(|&node| self.share[node as usize]).min();
-            // The shares at both ends of the way change against the new one.
+            // The shares at both ends of the path change in the opposite direction to the new one.
             let against = least(0).unwrap_or(u64::MAX);
             let along = least(1).unwrap_or(u64::MAX).min(share);
             let amount = along.min(against);
@@ -85,7 +85,7 @@ impl Forest {
         }
     }
 
-    /// Turns the way from a node up to its root around.
+    /// Reverses the path from a node up to its root.
     fn make_root(&mut self, node: u32) {
         let (mut at, mut below, mut share) = (node, NONE, 0);
         while at != NONE {

@@ -1,7 +1,7 @@
 //! Local search: the last server gives requests away as long as it can.
 //!
-//! It may give to one that has to give in turn, and so on: a chain. A chain that comes back is a swap. All that take
-//! part must be done before the first was, so the last server only ever gets earlier.
+//! It may give to a server that has to give in turn, and so on: a chain. A chain that returns to its start is a swap.
+//! All servers of a chain must end up done earlier than the first one was, so the last server only ever gets earlier.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,13 +10,13 @@ use crate::graph::flow::balance::items_at;
 use crate::graph::flow::pace::{Level, Paces};
 use crate::model::{Batch, Choice, Cluster, ServerId};
 
-/// The most servers of a chain that give.
+/// The most servers in a chain that give.
 const MAX_CHAIN: u32 = 6;
-/// How many requests may be looked at beside one for each replica in the batch, so that the search stays linear.
+/// How many requests may be examined in addition to one for each replica in the batch, so that the search stays linear.
 const MIN_EFFORT: usize = 1 << 18;
 
-/// Moves requests until all servers are done when the last one was with the loads `before`, or the search gives up. No
-/// server gets more than it has done by then and the largest request.
+/// Moves requests until all servers are done by the time the last one was with the loads `before`, or the search gives
+/// up. No server gets more than it can do by then plus the largest request.
 pub(super) fn improve(batch: &Batch, cluster: &Cluster, before: &[u64], choice: &mut Choice) {
     let paces = Paces::new(cluster);
     let done = (0..).map(ServerId).zip(before).map(|(server, &load)| paces.done(server, load));
@@ -46,9 +46,9 @@ pub(super) fn improve(batch: &Batch, cluster: &Cluster, before: &[u64], choice: 
 #[derive(Debug)]
 struct Node {
     load: u64,
-    /// With more it is late.
+    /// It is late with more than this.
     cap: u64,
-    /// More it may not get.
+    /// It may not get more than this.
     limit: u64,
 }
 
@@ -59,14 +59,14 @@ struct Search<'a> {
     nodes: Vec<Node>,
     /// The requests at each server that could be elsewhere.
     held: Vec<Vec<u32>>,
-    /// The servers that are late, by when they are done. One that has changed is there again.
+    /// The servers that are late, by when they are done. A server that has changed is queued again.
     late: BinaryHeap<(Level, Reverse<ServerId>)>,
-    /// How many more requests may be looked at.
+    /// How many more requests may be examined.
     effort: usize,
 }
 
 impl Search<'_> {
-    /// Always the last server next, until it has no chain. Short chains are tried first.
+    /// Always continues with the last server, until it has no chain. Short chains are tried first.
     fn run(&mut self) {
         (0..self.nodes.len() as u32).for_each(|server| self.queue(ServerId(server)));
         while let Some((done, Reverse(server))) = self.late.pop() {
@@ -81,13 +81,13 @@ impl Search<'_> {
         self.paces.done(server, self.nodes[server.index()].load)
     }
 
-    /// Whether a server may have this load and is done with it before `done`.
+    /// Whether a server may have this load and would be done with it before `done`.
     #[inline]
     fn fits(&self, server: ServerId, load: u64, done: Level) -> bool {
         load <= self.nodes[server.index()].limit && self.paces.is_done_before(server, load, done)
     }
 
-    /// To be called for a server that has changed.
+    /// Queues a server again after its load has changed.
     fn queue(&mut self, server: ServerId) {
         let node = &self.nodes[server.index()];
         if node.load > node.cap {
@@ -95,7 +95,7 @@ impl Search<'_> {
         }
     }
 
-    /// Gives one request away, so that `server` and all others of a chain of `n` that give are done before `done`.
+    /// Gives one request away, so that `server` and the others in a chain of `n` that give are done before `done`.
     fn give(&mut self, server: ServerId, done: Level, n: u32) -> bool {
         for k in 0..self.held[server.index()].len() {
             let Some(effort) = self.effort.checked_sub(1) else { return false };
@@ -116,7 +116,7 @@ impl Search<'_> {
                     self.queue(to);
                     return true;
                 }
-                // It is the last one there, and comes back to its old place.
+                // It is the last one there, and returns to its old place.
                 self.shift(to, self.held[to.index()].len() - 1, server);
                 let last = self.held[server.index()].len() - 1;
                 self.held[server.index()].swap(k, last);
@@ -125,7 +125,7 @@ impl Search<'_> {
         false
     }
 
-    /// Moves the `k`-th request of a server to the end of another's.
+    /// Moves the `k`-th request of a server to the end of another server's list.
     fn shift(&mut self, from: ServerId, k: usize, to: ServerId) {
         let request = self.held[from.index()].swap_remove(k);
         let blocks = self.batch.blocks(request as usize);
