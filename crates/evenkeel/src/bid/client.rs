@@ -338,7 +338,7 @@ impl Client {
         if let Some(request) = contact.asked.take() {
             self.n_asked -= 1;
             self.tried.push(number);
-            self.is_pending_again(request);
+            self.make_pending(request);
         }
         let (mut lost, mut kept) = (Vec::new(), Vec::new());
         for won in std::mem::take(&mut self.won) {
@@ -349,13 +349,13 @@ impl Client {
         self.won = kept;
         for (request, won) in lost {
             self.degree += self.requests[request as usize].blocks;
-            self.is_pending_again(request);
+            self.make_pending(request);
             out.push(Action::GiveUp(won));
         }
         self.list_again();
     }
 
-    fn is_pending_again(&mut self, request: u32) {
+    fn make_pending(&mut self, request: u32) {
         self.requests[request as usize].state = State::Pending;
         if self.rules.choose == Choose::Lot {
             self.returned.push(request);
@@ -508,7 +508,7 @@ impl Client {
         self.tried.push(number);
         self.n_asked -= 1;
         let Some(round) = answer.granted else {
-            self.is_pending_again(request);
+            self.make_pending(request);
             return;
         };
         let of_request = &mut self.requests[request as usize];

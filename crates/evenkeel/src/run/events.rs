@@ -255,13 +255,13 @@ impl Executor {
             self.forget(run.request, run.id);
             self.counts.delivered += 1;
             out.push(Action::Deliver { request: run.id, client: run.client });
-        } else if self.is_last_piece(run.request) {
+        } else if self.finish_piece(run.request) {
             self.deliver(run.request, run.client, out);
         }
     }
 
     /// Counts one more piece of a request as delivered. Returns whether it was the last.
-    fn is_last_piece(&mut self, request: u32) -> bool {
+    fn finish_piece(&mut self, request: u32) -> bool {
         let known = &mut self.requests[request];
         known.n_left -= 1;
         known.n_left == 0
@@ -302,7 +302,7 @@ impl Executor {
                 return;
             }
             self.start_all(out);
-            if !self.is_anything_due(out) {
+            if !self.fire_next(out) {
                 break;
             }
         }
@@ -314,7 +314,7 @@ impl Executor {
     }
 
     /// Fires the next due timer. Returns false if none is due.
-    fn is_anything_due(&mut self, out: &mut Vec<Action>) -> bool {
+    fn fire_next(&mut self, out: &mut Vec<Action>) -> bool {
         while let Some(&(until_ns, entry)) = self.parked.front() {
             let is_stale = self.marks.is_stale(entry);
             if !is_stale && !self.is_due(until_ns) {

@@ -402,7 +402,7 @@ impl Executor {
                 continue;
             }
             if self.holders(entry.piece).any(|holder| holder == server) {
-                self.has_come_back(entry.piece, server);
+                self.resume_at(entry.piece, server);
             } else {
                 self.parked.push_back((until_ns, entry));
             }
@@ -410,7 +410,7 @@ impl Executor {
     }
 
     /// Queues a piece that has waited for a server to come back.
-    pub(super) fn has_come_back(&mut self, piece: u32, server: ServerId) {
+    pub(super) fn resume_at(&mut self, piece: u32, server: ServerId) {
         if self.decides_late() { self.wait_for_any(piece) } else { self.queue(piece, server) }
     }
 }

@@ -313,6 +313,34 @@ fn no_code_compares_the_name_of_a_policy() {
     }
 }
 
+/// A function named like a question does not act.
+#[test]
+fn no_question_acts() {
+    for path in sources(&core().join("src")) {
+        let text = read(&path);
+        let lines = text.lines().filter(|line| line.contains("fn ") && line.contains("(&mut self"));
+        let asks =
+            |line: &&str| ["fn is_", "fn has_", "fn can_", "fn are_"].iter().any(|verb| line.contains(verb));
+        let acting: Vec<&str> = lines.filter(asks).collect();
+        assert!(acting.is_empty(), "{}: name what it does: {acting:?}", path.display());
+    }
+}
+
+/// State machines are driven alike: time, event, actions out, and when to be woken.
+#[test]
+fn machines_have_one_convention() {
+    for (file, machine) in
+        [("run/executor.rs", "Executor"), ("bid/client.rs", "Client"), ("bid/server.rs", "Server")]
+    {
+        let text = sources(&core().join("src").join(file.split_once('/').expect("a room").0));
+        let text: String = text.iter().map(|path| read(path)).collect();
+        let has = |part: &str| assert!(text.contains(part), "{machine} has no `{part}`");
+        has("pub fn on_event(&mut self, ");
+        has("now_ns: u64, event: Event");
+        has("pub fn wake_at(&self) -> Option<u64>");
+    }
+}
+
 /// A machine that refuses what it is told has found a mistake: nobody may look away.
 #[test]
 fn the_simulator_ignores_no_refusal() {
