@@ -151,7 +151,7 @@ pub struct Changed;
 /// Saved data that cannot belong to a table. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
-pub enum Misfit {
+pub enum BadRow {
     #[error("a redirect to server {0}, which is the default server itself")]
     AtHome(u32),
     #[error("no table has seen {0} writes; the last version was not kept as it was")]
@@ -184,9 +184,9 @@ pub enum NotRestored {
     #[error(transparent)]
     Snapshot(#[from] BadSnapshot),
     #[error("row {row}: {why}")]
-    Row { row: usize, why: Misfit },
+    Row { row: usize, why: BadRow },
     #[error(transparent)]
-    Last(#[from] Misfit),
+    Last(#[from] BadRow),
 }
 
 /// An extent's entry, keyed by its start.
@@ -238,34 +238,34 @@ impl<O: Ord + Clone> RedirectTable<O> {
     }
 
     /// A table whose versions continue after `last`. Saved rows are added by [`Self::restore`].
-    pub fn resume(home: MemberId, last: Version) -> Result<Self, Misfit> {
+    pub fn resume(home: MemberId, last: Version) -> Result<Self, BadRow> {
         // Nobody gets that far by counting, and half of all numbers are left.
         if last.0 > u64::MAX / 2 {
-            Err(Misfit::NoVersionsLeft(last.0))
+            Err(BadRow::NoVersionsLeft(last.0))
         } else {
             Ok(Self { last, ..Self::new(home) })
         }
     }
 
     /// Puts back a row that [`Self::oldest_first`] returned. Adjacent parts of one write become one extent again.
-    pub fn restore(&mut self, object: &O, row: Redirect) -> Result<(), Misfit> {
+    pub fn restore(&mut self, object: &O, row: Redirect) -> Result<(), BadRow> {
         let Redirect { mut extent, server, version } = row;
         if server == self.home {
-            return Err(Misfit::AtHome(server.0));
+            return Err(BadRow::AtHome(server.0));
         }
         if version > self.last {
-            return Err(Misfit::TooNew(version.0));
+            return Err(BadRow::TooNew(version.0));
         }
         let entries = self.objects.get(object);
         if overlapping(entries, extent).next().is_some() {
-            return Err(Misfit::Overlap);
+            return Err(BadRow::Overlap);
         }
         let sibling = self.by_age.range((version, 0)..=(version, u64::MAX)).next();
         let is_other = |((_, start), of): (&(Version, u64), &O)| {
             of != object || entries.and_then(|entries| entries.get(start)).is_none_or(|e| e.server != server)
         };
         if sibling.is_some_and(is_other) {
-            return Err(Misfit::NotOneWrite(version.0));
+            return Err(BadRow::NotOneWrite(version.0));
         }
         if extent.is_empty() {
             return Ok(());

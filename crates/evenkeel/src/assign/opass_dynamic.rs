@@ -66,7 +66,7 @@ pub enum Action {
 /// An event that does not fit what came before. Nothing has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
-pub enum Misfit {
+pub enum BadLease {
     #[error("there is no process {0}; processes are counted from 0")]
     NoSuchProcess(u32),
     #[error(
@@ -147,16 +147,16 @@ impl Guided {
     }
 
     /// Handles an event. Appends the resulting actions to `out`.
-    pub fn on_event(&mut self, event: Event, out: &mut Vec<Action>) -> Result<(), Misfit> {
+    pub fn on_event(&mut self, event: Event, out: &mut Vec<Action>) -> Result<(), BadLease> {
         let (Event::Idle(process) | Event::Done(process, _) | Event::Died(process)) = event;
         if process.index() >= self.leases.len() {
-            return Err(Misfit::NoSuchProcess(process.0));
+            return Err(BadLease::NoSuchProcess(process.0));
         }
         match event {
             Event::Idle(_) => self.give(process, out),
             Event::Done(_, task) => {
                 if self.leases[process.index()] != Some(task) {
-                    return Err(Misfit::NotLeased { process: process.0, task });
+                    return Err(BadLease::NotLeased { process: process.0, task });
                 }
                 self.leases[process.index()] = None;
                 self.n_left -= 1;

@@ -3,7 +3,7 @@
 //! Connection counts come with heartbeats and get stale in between. Optionally each choice of a server counts as a
 //! connection until the server reports again, so that not all clients choose the server that was coolest a while ago.
 
-use super::{Stray, known};
+use super::{BadReport, known};
 use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
 
 /// What is known about a server; 0 if unknown.
@@ -86,11 +86,11 @@ impl HeatMap {
     }
 
     /// Records a server's report of its connections. A report older than the latest one is refused.
-    pub fn heartbeat(&mut self, now_ns: u64, server: MemberId, connections: u64) -> Result<(), Stray> {
+    pub fn heartbeat(&mut self, now_ns: u64, server: MemberId, connections: u64) -> Result<(), BadReport> {
         let server_index = known(server, self.entries.len())?;
         let entry = &mut self.entries[server_index];
         if let Some(last_ns) = entry.heard_ns.filter(|&last_ns| last_ns > now_ns) {
-            return Err(Stray::Late { server: server.0, at_ns: now_ns, last_ns });
+            return Err(BadReport::Late { server: server.0, at_ns: now_ns, last_ns });
         }
         entry.heard_ns = Some(now_ns);
         entry.warmth.connections = connections;
@@ -99,7 +99,7 @@ impl HeatMap {
 
     /// Records that a server is chosen. It is then the most recently used one, even if the clock is coarse or runs
     /// backwards.
-    pub fn choose(&mut self, now_ns: u64, server: MemberId) -> Result<(), Stray> {
+    pub fn choose(&mut self, now_ns: u64, server: MemberId) -> Result<(), BadReport> {
         let server = known(server, self.entries.len())?;
         self.newest_ns = now_ns.max(self.newest_ns.saturating_add(1));
         let warmth = &mut self.entries[server].warmth;

@@ -12,7 +12,7 @@
 //!   random by [`ServerLog::softmax`].
 
 use super::exp::exp;
-use super::{Stray, known};
+use super::{BadReport, known};
 use crate::draw::Draw;
 use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
 
@@ -126,7 +126,7 @@ impl ServerLog {
     }
 
     /// Records that `bytes` go to a server: formulas (1) to (3).
-    pub fn schedule(&mut self, server: MemberId, bytes: u128) -> Result<(), Stray> {
+    pub fn schedule(&mut self, server: MemberId, bytes: u128) -> Result<(), BadReport> {
         let chosen = known(server, self.loads.len())?;
         self.loads[chosen] = self.loads[chosen].saturating_add(bytes);
         self.total = self.total.saturating_add(bytes);
@@ -142,7 +142,7 @@ impl ServerLog {
     }
 
     /// Records that `bytes` at a server are done; if there were fewer, none are left.
-    pub fn complete(&mut self, server: MemberId, bytes: u128) -> Result<(), Stray> {
+    pub fn complete(&mut self, server: MemberId, bytes: u128) -> Result<(), BadReport> {
         let load = &mut self.loads[known(server, self.own.len())?];
         let done = bytes.min(*load);
         *load -= done;

@@ -6,7 +6,7 @@
 //! * [`Lateness`] – how many times longer than expected each server takes at the moment.
 //!
 //! All are state machines without a clock: callers report events and query the results. A report that does not fit is
-//! refused as [`Stray`] and changes nothing. Servers may join; a server that has joined keeps its number
+//! refused as [`BadReport`] and changes nothing. Servers may join; a server that has joined keeps its number
 //! ([`MemberId`]). What is known can be saved as plain data and restored.
 
 mod exp;
@@ -24,7 +24,7 @@ use crate::model::MemberId;
 /// A report that does not fit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
-pub enum Stray {
+pub enum BadReport {
     #[error("there is no server {server}, only {n_servers}; number them from 0 on")]
     UnknownServer { server: u32, n_servers: u32 },
     #[error("server {server} has reported at {last_ns} already, after {at_ns}; the later report holds")]
@@ -32,9 +32,9 @@ pub enum Stray {
 }
 
 /// Refuses a server that does not exist.
-fn known(server: MemberId, n_servers: usize) -> Result<usize, Stray> {
+fn known(server: MemberId, n_servers: usize) -> Result<usize, BadReport> {
     let is_known = server.index() < n_servers;
     is_known
         .then_some(server.index())
-        .ok_or(Stray::UnknownServer { server: server.0, n_servers: n_servers as u32 })
+        .ok_or(BadReport::UnknownServer { server: server.0, n_servers: n_servers as u32 })
 }

@@ -4,7 +4,7 @@ use super::step::Steps;
 use super::{MAX_LEVELS, Options, Place, PlaceError, PlaceFn, Turn, Write};
 use crate::draw::Draw;
 use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
-use crate::observe::{HeatMap, HeatSnapshot, LogSnapshot, ServerLog, Stray, Warmth};
+use crate::observe::{BadReport, HeatMap, HeatSnapshot, LogSnapshot, ServerLog, Warmth};
 
 /// What is known about all servers.
 #[derive(Clone, Debug)]
@@ -113,10 +113,10 @@ impl Placer {
     }
 
     /// Sets whether a server is up. Nothing is sent to a server that is down or has left.
-    pub fn set_up(&mut self, server: MemberId, is_up: bool) -> Result<(), Stray> {
+    pub fn set_up(&mut self, server: MemberId, is_up: bool) -> Result<(), BadReport> {
         let n_servers = self.servers.heat.n_servers() as u32;
         if server.0 >= n_servers {
-            return Err(Stray::UnknownServer { server: server.0, n_servers });
+            return Err(BadReport::UnknownServer { server: server.0, n_servers });
         }
         match (self.down.binary_search(&server), is_up) {
             (Ok(place), true) => _ = self.down.remove(place),

@@ -37,7 +37,7 @@ pub struct Move {
 /// An event that does not fit what came before. Nothing has changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
-pub enum Misfit {
+pub enum BadTurn {
     #[error("there is no request {0}; the batch must have all that will ever arrive")]
     NoSuchRequest(u32),
     #[error("there is no server number {0}")]
@@ -99,9 +99,9 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
     }
 
     /// Records that a request has arrived. It waits for the next scheduling point.
-    pub fn arrived(&mut self, request: u32) -> Result<(), Misfit> {
+    pub fn arrived(&mut self, request: u32) -> Result<(), BadTurn> {
         match self.states.get_mut(request as usize) {
-            None => Err(Misfit::NoSuchRequest(request)),
+            None => Err(BadTurn::NoSuchRequest(request)),
             Some(state @ State::Unknown) => {
                 *state = State::Pending;
                 self.n_arrived += 1;
@@ -109,13 +109,13 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
                 self.pending.push(request);
                 Ok(())
             }
-            Some(_) => Err(Misfit::ArrivedTwice(request)),
+            Some(_) => Err(BadTurn::ArrivedTwice(request)),
         }
     }
 
     /// Starts the oldest request that waits at a server, if there is one.
-    pub fn start(&mut self, server: ServerId) -> Result<Option<u32>, Misfit> {
-        let waiting = self.waiting.get_mut(server.index()).ok_or(Misfit::NoSuchServer(server.0))?;
+    pub fn start(&mut self, server: ServerId) -> Result<Option<u32>, BadTurn> {
+        let waiting = self.waiting.get_mut(server.index()).ok_or(BadTurn::NoSuchServer(server.0))?;
         let request = waiting.pop_front();
         if let Some(request) = request {
             self.states[request as usize] = State::InService(server);
@@ -124,15 +124,15 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Replanned<'a, F> {
     }
 
     /// Records that a request in service is done.
-    pub fn done(&mut self, request: u32) -> Result<(), Misfit> {
+    pub fn done(&mut self, request: u32) -> Result<(), BadTurn> {
         match self.states.get(request as usize) {
-            None => Err(Misfit::NoSuchRequest(request)),
+            None => Err(BadTurn::NoSuchRequest(request)),
             Some(&State::InService(server)) => {
                 self.states[request as usize] = State::Done;
                 self.loads[server.index()] -= self.batch.blocks(request as usize);
                 Ok(())
             }
-            Some(_) => Err(Misfit::NotInService(request)),
+            Some(_) => Err(BadTurn::NotInService(request)),
         }
     }
 

@@ -3,10 +3,10 @@
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::{BadSnapshot, MemberId, Members};
 use evenkeel::observe::speed::{Speeds, Tuning};
-use evenkeel::observe::{Forget, HeatMap, ServerLog, Stray, Unit};
+use evenkeel::observe::{BadReport, Forget, HeatMap, ServerLog, Unit};
 use evenkeel::place::{Options, PlaceError, PlaceFn, Placer, Servers, Write, homes};
 use evenkeel::policy::{Kind, POLICIES};
-use evenkeel::redirect::{Extent, Misfit, NotRestored, RedirectTable, Version};
+use evenkeel::redirect::{BadRow, Extent, NotRestored, RedirectTable, Version};
 
 fn named(n: u32) -> Members {
     let mut members = Members::default();
@@ -112,7 +112,7 @@ fn nothing_is_placed_on_a_server_that_is_down() {
         let out = place(&mut placer, 7, &mut draw).expect("three are up");
         assert!(out.contains(&MemberId(6)), "{name} places nothing on the new server");
         let stray = placer.set_up(MemberId(7), true);
-        assert_eq!(stray, Err(Stray::UnknownServer { server: 7, n_servers: 7 }));
+        assert_eq!(stray, Err(BadReport::UnknownServer { server: 7, n_servers: 7 }));
     }
 }
 
@@ -211,7 +211,7 @@ fn a_table_of_redirects_is_kept() {
     let mut bad = kept.clone();
     bad.rows[1].1.server = MemberId(0);
     let refused = RedirectTable::restore_all(bad).expect_err("it is at home");
-    assert_eq!(refused, NotRestored::Row { row: 1, why: Misfit::AtHome(0) });
+    assert_eq!(refused, NotRestored::Row { row: 1, why: BadRow::AtHome(0) });
     let mut bad = kept.clone();
     bad.last = Version(u64::MAX);
     assert!(matches!(RedirectTable::restore_all(bad), Err(NotRestored::Last(_))));

@@ -11,7 +11,7 @@ use evenkeel::model::{self, Batch, Choice, Cluster, Grant, Ratio, ServerId};
 use evenkeel::order::lddf_slots;
 use evenkeel::order::rounds::Rounds;
 use evenkeel::select::equi::{self, Pick, Rounding};
-use evenkeel::select::replanned::{Misfit, Move, Replanned, TakeBack};
+use evenkeel::select::replanned::{BadTurn, Move, Replanned, TakeBack};
 use evenkeel::select::{Goal, aequi, first, lddf, optimal, random};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -587,7 +587,7 @@ proptest! {
                 Event::Arrive if !model.unknown.is_empty() => {
                     let request = model.unknown.remove(index.index(model.unknown.len()));
                     prop_assert_eq!(replanned.arrived(request), Ok(()));
-                    prop_assert_eq!(replanned.arrived(request), Err(Misfit::ArrivedTwice(request)));
+                    prop_assert_eq!(replanned.arrived(request), Err(BadTurn::ArrivedTwice(request)));
                     model.arrived.push(request);
                     model.pending.push(request);
                 }
@@ -630,12 +630,12 @@ proptest! {
                 }
                 Event::Misfit => {
                     let n = batch.n_requests() as u32;
-                    prop_assert_eq!(replanned.arrived(n), Err(Misfit::NoSuchRequest(n)));
-                    prop_assert_eq!(replanned.done(u32::MAX), Err(Misfit::NoSuchRequest(u32::MAX)));
+                    prop_assert_eq!(replanned.arrived(n), Err(BadTurn::NoSuchRequest(n)));
+                    prop_assert_eq!(replanned.done(u32::MAX), Err(BadTurn::NoSuchRequest(u32::MAX)));
                     let server = n_servers as u32;
-                    prop_assert_eq!(replanned.start(ServerId(server)), Err(Misfit::NoSuchServer(server)));
+                    prop_assert_eq!(replanned.start(ServerId(server)), Err(BadTurn::NoSuchServer(server)));
                     for request in (0..n).filter(|&i| !model.in_service.iter().any(|served| served.0 == i)) {
-                        prop_assert_eq!(replanned.done(request), Err(Misfit::NotInService(request)));
+                        prop_assert_eq!(replanned.done(request), Err(BadTurn::NotInService(request)));
                     }
                 }
                 _ => {}

@@ -2,7 +2,7 @@
 
 use evenkeel::model::{Batch, BatchBuilder, Cluster, ServerId};
 use evenkeel::select::equi::{Pick, Rounding, rounds};
-use evenkeel::select::replanned::{Misfit, Move, Replanned, TakeBack};
+use evenkeel::select::replanned::{BadTurn, Move, Replanned, TakeBack};
 use evenkeel::select::{Goal, aequi, lddf, optimal};
 use evenkeel::workload::{Clients, Law, Sizes, Workload};
 
@@ -97,12 +97,12 @@ fn only_what_waits_and_can_move_is_withdrawn() {
     // 6 blocks at server 0, the average is 3: two above 3 + 1, but only request 5 waits and has another replica.
     assert_eq!(online.replan(), [Move { request: 5, from: Some(ServerId(0)), to: ServerId(1) }]);
     assert_eq!(online.done(0), Ok(()));
-    assert_eq!(online.done(0), Err(Misfit::NotInService(0)));
-    assert_eq!(online.done(4), Err(Misfit::NotInService(4)));
-    assert_eq!(online.done(9), Err(Misfit::NoSuchRequest(9)));
-    assert_eq!(online.arrived(2), Err(Misfit::ArrivedTwice(2)));
-    assert_eq!(online.arrived(6), Err(Misfit::NoSuchRequest(6)));
-    assert_eq!(online.start(ServerId(2)), Err(Misfit::NoSuchServer(2)));
+    assert_eq!(online.done(0), Err(BadTurn::NotInService(0)));
+    assert_eq!(online.done(4), Err(BadTurn::NotInService(4)));
+    assert_eq!(online.done(9), Err(BadTurn::NoSuchRequest(9)));
+    assert_eq!(online.arrived(2), Err(BadTurn::ArrivedTwice(2)));
+    assert_eq!(online.arrived(6), Err(BadTurn::NoSuchRequest(6)));
+    assert_eq!(online.start(ServerId(2)), Err(BadTurn::NoSuchServer(2)));
 }
 
 /// Paper 001 §4, Table 1 has EQUI 35 % before LDDF. By load alone that is not so: on 60 requests with two copies on three

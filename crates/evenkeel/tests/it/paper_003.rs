@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel::assign::odds::{local_reads, local_reads_as_printed, served, served_by_sum};
-use evenkeel::assign::opass_dynamic::{self, Action, Event, Guided, Misfit, OtherWork};
+use evenkeel::assign::opass_dynamic::{self, Action, BadLease, Event, Guided, OtherWork};
 use evenkeel::assign::opass_multi::{Taken, propose};
 use evenkeel::assign::{
     Assignment, ProcessId, Unfit, Work, WorkBuilder, WorkError, drawn, opass_exact, opass_multi,
@@ -444,7 +444,7 @@ fn guided_lists_lose_nothing() {
                         // What it says after that does not count, unless it got the same task again.
                         if leases[k].is_none() {
                             let late = guided.on_event(Event::Done(process, task), &mut Vec::new());
-                            prop_assert_eq!(late, Err(Misfit::NotLeased { process: process.0, task }));
+                            prop_assert_eq!(late, Err(BadLease::NotLeased { process: process.0, task }));
                         }
                     }
                 }
@@ -484,7 +484,7 @@ fn guided_lists_lose_nothing() {
         }
         prop_assert_eq!(done.len(), work.n_tasks());
         let unknown = guided.on_event(Event::Idle(ProcessId(p)), &mut Vec::new());
-        prop_assert_eq!(unknown, Err(Misfit::NoSuchProcess(p)));
+        prop_assert_eq!(unknown, Err(BadLease::NoSuchProcess(p)));
     });
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::{MemberId, Ratio};
-use evenkeel::observe::{Forget, HeatMap, ServerLog, SortKey, Stray, Unit, Warmth, lowered};
+use evenkeel::observe::{BadReport, Forget, HeatMap, ServerLog, SortKey, Unit, Warmth, lowered};
 use evenkeel::place::nltr::{Equal, Sections, server_sections, write_sections};
 use evenkeel::place::two_choice::Probing;
 use evenkeel::place::{
@@ -664,11 +664,11 @@ fn default_servers() {
 fn heat() {
     let mut heat = HeatMap::unknown(2, true);
     assert_eq!(heat.warmth(MemberId(1)), Warmth::default());
-    let unknown = Stray::UnknownServer { server: 2, n_servers: 2 };
+    let unknown = BadReport::UnknownServer { server: 2, n_servers: 2 };
     assert_eq!(heat.heartbeat(1, MemberId(2), 9), Err(unknown));
     assert_eq!(heat.choose(1, MemberId(2)), Err(unknown));
     assert_eq!(heat.heartbeat(10, MemberId(0), 4), Ok(()));
-    assert_eq!(heat.heartbeat(9, MemberId(0), 7), Err(Stray::Late { server: 0, at_ns: 9, last_ns: 10 }));
+    assert_eq!(heat.heartbeat(9, MemberId(0), 7), Err(BadReport::Late { server: 0, at_ns: 9, last_ns: 10 }));
     assert_eq!(heat.heartbeat(9, MemberId(1), 7), Ok(()), "each server has its own times");
     heat.choose(100, MemberId(0)).expect("known");
     heat.choose(50, MemberId(1)).expect("known");

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::MemberId;
-use evenkeel::redirect::{Changed, Extent, Misfit, Piece, Redirect, RedirectTable, TooLong, Version, Wrote};
+use evenkeel::redirect::{BadRow, Changed, Extent, Piece, Redirect, RedirectTable, TooLong, Version, Wrote};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -384,19 +384,19 @@ fn what_was_kept_is_checked() {
     let mut table = RedirectTable::resume(HOME, Version(9)).expect("few writes");
     assert_eq!(table.restore(&"o", away(0, 10, 1, 5)), Ok(()));
     let misfits = [
-        ("o", away(20, 5, 0, 6), Misfit::AtHome(0)),
-        ("o", away(20, 5, 1, 10), Misfit::TooNew(10)),
-        ("o", away(9, 5, 1, 5), Misfit::Overlap),
-        ("o", away(0, 10, 1, 5), Misfit::Overlap),
-        ("o", away(10, 5, 2, 5), Misfit::NotOneWrite(5)),
-        ("p", away(10, 5, 1, 5), Misfit::NotOneWrite(5)),
+        ("o", away(20, 5, 0, 6), BadRow::AtHome(0)),
+        ("o", away(20, 5, 1, 10), BadRow::TooNew(10)),
+        ("o", away(9, 5, 1, 5), BadRow::Overlap),
+        ("o", away(0, 10, 1, 5), BadRow::Overlap),
+        ("o", away(10, 5, 2, 5), BadRow::NotOneWrite(5)),
+        ("p", away(10, 5, 1, 5), BadRow::NotOneWrite(5)),
     ];
     for (object, row, misfit) in misfits {
         assert_eq!(table.restore(&object, row), Err(misfit));
     }
     assert_eq!(
         RedirectTable::<u8>::resume(HOME, Version(u64::MAX)).map(drop),
-        Err(Misfit::NoVersionsLeft(u64::MAX))
+        Err(BadRow::NoVersionsLeft(u64::MAX))
     );
     assert_eq!(table.restore(&"o", away(20, 5, 1, 5)), Ok(()));
     assert_eq!(table.restore(&"o", away(25, 5, 1, 6)), Ok(()), "another write beside it");

@@ -326,6 +326,17 @@ fn no_question_acts() {
     }
 }
 
+/// The type of a machine's refusals has a name of its own, so that a driver of several machines can tell them apart.
+#[test]
+fn refusals_have_names_of_their_own() {
+    let text: String = sources(&core().join("src")).iter().map(|path| read(path)).collect();
+    for name in ["Misfit", "Stray", "BadReport", "BadRow", "BadLease", "BadTurn", "BadSnapshot", "PlaceError"]
+    {
+        let n = text.matches(&format!("pub enum {name} {{")).count();
+        assert_eq!(n, 1, "{name} is the name of {n} types");
+    }
+}
+
 /// State machines are driven alike: time, event, actions out, and when to be woken.
 #[test]
 fn machines_have_one_convention() {
