@@ -1,9 +1,9 @@
-//! What will happen, in order of time.
+//! Future events, in order of time.
 
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
 
-/// Events to come. Those of one instant happen in the order in which they were added.
+/// Future events. Events at the same instant happen in the order in which they were added.
 #[derive(Debug)]
 pub struct Agenda<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
@@ -19,7 +19,7 @@ struct Entry<E> {
 
 impl<E> Entry<E> {
     fn key(&self) -> u128 {
-        // One comparison instead of two.
+        // A single comparison instead of two.
         u128::from(self.at_ns) << 64 | u128::from(self.number)
     }
 }
@@ -51,7 +51,7 @@ impl<E> Default for Agenda<E> {
 }
 
 impl<E> Agenda<E> {
-    /// Adds an event. What is to happen at the end of all times never does.
+    /// Adds an event. An event at `u64::MAX` never happens.
     pub fn add(&mut self, at_ns: u64, event: E) {
         if at_ns < u64::MAX {
             self.heap.push(Reverse(Entry { at_ns, number: self.n_added, event }));

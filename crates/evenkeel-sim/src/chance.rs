@@ -1,20 +1,20 @@
-//! What is drawn by lot, with the same bits on every machine.
+//! Random draws that give the same bits on every machine.
 
 use evenkeel::draw::{Draw, Seeded};
 
-/// The seed of one of many draws that have nothing to do with each other.
+/// Seed of one of many independent draws.
 pub fn sub_seed(seed: u64, purpose: u64) -> u64 {
     let mut draw = Seeded::new(seed ^ purpose.wrapping_mul(0x9E37_79B9_7F4A_7C15));
     u64::from(draw.below(u32::MAX)) << 32 | u64::from(draw.below(u32::MAX))
 }
 
-/// A number from 0 to below 1, all alike.
+/// A uniformly distributed number from 0 to below 1.
 pub fn uniform(draw: &mut dyn Draw) -> f64 {
     f64::from(draw.below(u32::MAX)) / f64::from(u32::MAX)
 }
 
-/// An exponentially distributed number with mean 1, by von Neumann's comparisons: no logarithm, which would differ between
-/// machines. A descending run of uniform numbers has odd length with just the right chance.
+/// An exponentially distributed number with mean 1, by von Neumann's comparisons. They need no logarithm, which would
+/// differ between machines: a descending run of uniform numbers has odd length with exactly the right probability.
 pub fn exponential(draw: &mut dyn Draw) -> f64 {
     let mut whole = 0.0;
     loop {
@@ -34,9 +34,9 @@ pub fn exponential(draw: &mut dyn Draw) -> f64 {
     }
 }
 
-/// So many different numbers below `n`, ascending.
+/// Draws `n_drawn` different numbers below `n`, in ascending order.
 pub fn sample(n: u32, n_drawn: u32, draw: &mut dyn Draw) -> Vec<u32> {
-    // Each number is taken with the chance that leaves the rest enough.
+    // Take each number with the probability that leaves enough for the rest.
     let mut left = n_drawn.min(n);
     let mut drawn = Vec::with_capacity(left as usize);
     for number in 0..n {
@@ -48,12 +48,12 @@ pub fn sample(n: u32, n_drawn: u32, draw: &mut dyn Draw) -> Vec<u32> {
     drawn
 }
 
-/// The same in the order in which they are drawn; quick if they are few.
+/// Draws `n_drawn` different numbers below `n`, in the order in which they are drawn. Fast if they are few.
 pub fn sample_in_turn(n: u32, n_drawn: u32, draw: &mut dyn Draw) -> Vec<u32> {
     let mut drawn = Vec::with_capacity(n_drawn.min(n) as usize);
     let mut taken: Vec<u32> = Vec::with_capacity(drawn.capacity());
     for n_taken in 0..n_drawn.min(n) {
-        // The how manyth of those that are not taken.
+        // Rank among the numbers that are not taken.
         let nth = draw.below(n - n_taken);
         let n_before = (0..).zip(&taken).take_while(|(k, number)| **number <= nth + k).count();
         let number = nth + n_before as u32;
@@ -67,7 +67,7 @@ pub fn sample_in_turn(n: u32, n_drawn: u32, draw: &mut dyn Draw) -> Vec<u32> {
 mod tests {
     use super::*;
 
-    /// Every ordered pair of five is as likely as another, and all of them are a permutation.
+    /// Every ordered pair out of five is equally likely, and drawing all numbers gives a permutation.
     #[test]
     fn samples_are_even() {
         let mut draw = Seeded::new(1);

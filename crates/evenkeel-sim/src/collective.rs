@@ -1,13 +1,13 @@
 //! Two-phase collective I/O (paper 002): aggregators read from servers, then shuffle.
 //!
-//! Several applications read at once. The file of each is divided among its aggregators, each of which has a contiguous part,
-//! its file domain, and asks the servers for it; what waits at a server is ordered by a policy of
-//! [`evenkeel::queue`]. An aggregator that has its data sends every process that wants some of them its part: that takes
-//! as long as the paper's formula (1) says, without a share of the network cards. An application is done when all its
-//! aggregators are.
+//! Several applications read at once. The file of each is divided among its aggregators. Each aggregator has a
+//! contiguous part, its file domain, and requests it from the servers. A policy of [`evenkeel::queue`] orders the
+//! requests in a server's queue. An aggregator that has its data sends each process that wants some of it that
+//! process's part. This takes as long as the paper's formula (1) says, and uses no share of the network cards. An
+//! application is done when all its aggregators are.
 //!
-//! Every request carries the hints that the core computes, and the due date of `hio-edd`'s planner, who knows all requests
-//! beforehand and takes them to be there from the start.
+//! Every request carries the hints that the core computes, and the due date of `hio-edd`'s planner, which knows all
+//! requests in advance and assumes that they are present from the start.
 
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::{MAX_REQUESTS, Ratio, ServerId};
@@ -27,39 +27,39 @@ use crate::units::{Bytes, PerSecond, Span};
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CollectiveIo {
-    /// How many applications.
+    /// Number of applications.
     pub apps: u32,
-    /// How many processes each has.
+    /// Number of processes of each application.
     pub processes: u32,
-    /// How many of these, the first, are aggregators.
+    /// Number of these processes that are aggregators: the first ones.
     pub aggregators: u32,
-    /// Over how many nodes the processes of an application are dealt out in turn; none: all there are. Applications take
-    /// nodes one after the other, and again from the first if there are too few.
+    /// Number of nodes over which the processes of an application are dealt out in turn; none: all. Applications take
+    /// nodes one after the other, and start again from the first if there are too few.
     pub nodes: Option<u32>,
-    /// How many requests an aggregator makes, all at once.
+    /// Number of requests of an aggregator, all at once.
     pub requests: u32,
-    /// The size of each.
+    /// Bytes of each request.
     pub bytes: Bytes,
-    /// How much of a file lies on one server before the next has its turn; none: a request, so that each is for one server.
-    /// What a request wants of a server is asked for at once.
+    /// Bytes of a file on one server before the next server follows; none: the size of a request, so that each request
+    /// is for one server. Everything that a request wants of a server is requested at once.
     pub stripe: Option<Bytes>,
-    /// How many processes want some of what an aggregator reads, all the same: a number drawn from these on, up to those.
-    /// None: from 1 to all. Who they are is drawn as well.
+    /// Number of processes that want some of what an aggregator reads, all the same amount: drawn between these two,
+    /// both included. None: from 1 to all. The processes themselves are drawn as well.
     pub partners: Option<[u32; 2]>,
-    /// How fast a message is inside a node.
+    /// Rate of a message inside a node.
     pub intra: PerSecond,
-    /// How fast a message is between nodes.
+    /// Rate of a message between nodes.
     pub inter: PerSecond,
-    /// Whether an aggregator sends its messages one after the other, and not all at once as in the paper.
+    /// Whether an aggregator sends its messages one after the other, rather than all at once as in the paper.
     pub serial: bool,
     /// Whether shuffles begin only when the application has all its data.
     pub barrier: bool,
-    /// How long after one application the next begins.
+    /// Time between the start of one application and the next.
     pub interval: Span,
-    /// Each request is made at a time drawn from this span after its application begins. Those of one instant reach a
-    /// server in an order drawn by lot.
+    /// Each request is sent at a random time within this span after its application begins. Requests of the same
+    /// instant reach a server in random order.
     pub spread: Span,
-    /// The HIO policies look at shuffles only if they take more than this share of the reads.
+    /// The HIO policies consider shuffles only if they take more than this share of the time of the reads.
     pub threshold: f64,
 }
 
@@ -86,7 +86,7 @@ impl Default for CollectiveIo {
     }
 }
 
-/// Why there is nothing to simulate.
+/// Why a collective workload cannot be simulated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum CollectiveError {
@@ -107,7 +107,7 @@ pub enum CollectiveError {
 }
 
 impl CollectiveError {
-    /// The key that is to blame, of those of the workload.
+    /// The key of the workload that is to blame.
     pub(crate) fn key(&self) -> &'static str {
         match self {
             Self::NoneOf("applications") => "apps",
@@ -123,13 +123,13 @@ impl CollectiveError {
 }
 
 impl CollectiveIo {
-    /// Refuses what cannot be with so many servers and clients.
+    /// Refuses settings that are impossible with this many servers and clients.
     pub(crate) fn check(&self, n_servers: u64, n_clients: u64) -> Result<(), CollectiveError> {
         self.options()?;
         self.n_nodes(n_servers, n_clients).map(drop)
     }
 
-    /// One run under a policy for the queues of servers.
+    /// Simulates one run under a policy for the queues of servers.
     pub fn run(
         &self,
         hardware: &Hardware,
@@ -150,7 +150,7 @@ impl CollectiveIo {
         Ok(read(&reads, fabric, options.model).1)
     }
 
-    /// What policies have to know beside the requests.
+    /// The options of the policies.
     fn options(&self) -> Result<Options, CollectiveError> {
         let model = if self.barrier { Model::Barrier } else { Model::NoBarrier };
         if !(0.0..1e9).contains(&self.threshold) {
@@ -160,7 +160,7 @@ impl CollectiveIo {
         Ok(Options { model, threshold })
     }
 
-    /// All requests of all applications, by lot where that is left open.
+    /// All requests of all applications, drawn at random where the settings leave something open.
     pub fn reads(&self, hardware: &Hardware, seed: u64) -> Result<Reads, CollectiveError> {
         let nodes = self.n_nodes(hardware.servers.len() as u64, hardware.clients.len() as u64)?;
         let shuffles_ns = self.shuffles_ns(hardware, nodes, &mut Seeded::new(sub_seed(seed, 0)))?;
@@ -181,7 +181,7 @@ impl CollectiveIo {
         Ok(Reads { collective, parts, begins_ns: (0..self.apps).map(|app| self.begin_ns(app)).collect() })
     }
 
-    /// Whether all numbers make sense; gives over how many nodes an application is spread.
+    /// Checks all numbers. Returns the number of nodes over which an application is spread.
     fn n_nodes(&self, n_servers: u64, n_clients: u64) -> Result<u32, CollectiveError> {
         let nodes = self.nodes.unwrap_or(n_clients as u32);
         let stripe = self.stripe.unwrap_or(self.bytes);
@@ -209,14 +209,14 @@ impl CollectiveIo {
             (nodes.into(), "nodes", n_clients, "clients"),
             (self.aggregators.into(), "aggregators", processes, "processes"),
             (most.into(), "partners", processes, "processes"),
-            // No machine has more; and whoever is drawn is kept for a moment.
+            // No machine has more. Also, the processes that are drawn are held in memory for a moment.
             (processes, "processes", 1 << 24, "can be told apart"),
         ] {
             if n > most {
                 return Err(CollectiveError::TooMany { n, what, most, of_what });
             }
         }
-        // How many servers a request can touch.
+        // Number of servers that a request can touch.
         let n_touched = (self.bytes.0 / stripe.0).saturating_add(2).min(n_servers);
         let n_requests = u128::from(self.apps) * u128::from(self.aggregators) * u128::from(self.requests);
         if n_requests.saturating_mul(n_touched.into()) > MAX_REQUESTS as u128 {
@@ -233,7 +233,7 @@ impl CollectiveIo {
         self.interval.0.saturating_mul(app.into())
     }
 
-    /// How long each aggregator of each application will shuffle: formula (1).
+    /// Time that each aggregator of each application shuffles: formula (1).
     fn shuffles_ns(
         &self,
         hardware: &Hardware,
@@ -257,7 +257,7 @@ impl CollectiveIo {
         Ok(ranks.map(&mut shuffle_ns).collect::<Result<_, _>>()?)
     }
 
-    /// What an aggregator wants of which server.
+    /// Requests of an aggregator to each server.
     fn ask(
         &self,
         hardware: &Hardware,
@@ -294,7 +294,7 @@ impl CollectiveIo {
     }
 }
 
-/// A number from 0 to this one, all alike.
+/// A uniformly distributed number from 0 to `most`, both included.
 fn draw_up_to(most: u64, draw: &mut dyn Draw) -> u64 {
     if most == 0 {
         return 0;
@@ -303,7 +303,7 @@ fn draw_up_to(most: u64, draw: &mut dyn Draw) -> u64 {
     ((u128::from(drawn) * (u128::from(most) + 1)) >> 64) as u64
 }
 
-/// How much of the beginning of a file lies on a server, if servers have stripes in turn.
+/// Bytes before `offset` in a file that lie on a server, if stripes go to servers in turn.
 fn bytes_before(offset: u128, server: u32, n_servers: u64, stripe: u64) -> u128 {
     let stripe = u128::from(stripe);
     let turn = stripe * u128::from(n_servers);
@@ -311,37 +311,38 @@ fn bytes_before(offset: u128, server: u32, n_servers: u64, stripe: u64) -> u128 
     offset / turn * stripe + in_turn
 }
 
-/// How long a server takes to read so much when nothing is wrong with it.
+/// Time a server takes to read `bytes` bytes at its normal speed.
 fn read_ns(server: &Server, bytes: u64) -> u64 {
     server.latency_ns.saturating_add(span_ns(bytes as f64, server.rate))
 }
 
-/// Collective reads: what the core knows of them, and what has to be known beside.
+/// Collective reads: what the core knows about them, and what the simulation needs in addition.
 #[derive(Clone, Debug)]
 pub struct Reads {
     /// The requests in order of arrival. All of one aggregator have the same shuffle.
     pub collective: Collective,
-    /// The same requests.
+    /// Further data of the same requests.
     pub parts: Vec<Part>,
     /// When each application begins.
     pub begins_ns: Vec<u64>,
 }
 
-/// What is to be known of a request beside what the core knows.
+/// Data about a request that the core does not need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Whose it is; aggregators of all applications are counted together.
+    /// Its aggregator. Aggregators of all applications are numbered together.
     pub aggregator: u32,
-    /// The host of the aggregator.
+    /// Host of the aggregator.
     pub to: u32,
-    /// How much is read.
+    /// Number of bytes to read.
     pub bytes: u64,
     /// When it is sent.
     pub arrival_ns: u64,
 }
 
-/// Reads and shuffles on a fabric, whose queues are those of the policy. Gives when each application was done, if it was,
-/// and the outcome, with a response for each application. What a server loses is sent again when it is back.
+/// Runs reads and shuffles on a fabric whose queues are those of the policy. Returns when each application was done, if
+/// it was, and the outcome, with one response per application. A request that a server loses is sent again when the
+/// server is back.
 pub fn read(reads: &Reads, fabric: Fabric<'_>, model: Model) -> (Vec<Option<u64>>, Outcome) {
     let mut reading = Reading::new(reads, fabric, model);
     while let Some((_, happening)) = reading.fabric.next() {
@@ -357,7 +358,7 @@ pub fn read(reads: &Reads, fabric: Fabric<'_>, model: Model) -> (Vec<Option<u64>
     reading.finish()
 }
 
-/// What is still to come of an application.
+/// The outstanding work of an application.
 #[derive(Clone, Copy, Default)]
 struct Open {
     n_reads: u32,
@@ -370,7 +371,7 @@ struct Open {
 struct Aggregator {
     app: AppId,
     shuffle_ns: u64,
-    /// Reads that it waits for.
+    /// Number of reads it waits for.
     n_reads: u32,
 }
 
@@ -408,7 +409,7 @@ impl<'a> Reading<'a> {
                 *slowest = number;
             }
         }
-        // Whoever wants nothing is done as it begins.
+        // An application without requests is done as soon as it begins.
         let done_ns = apps.iter().zip(&reads.begins_ns).map(|(app, &ns)| (app.n_reads == 0).then_some(ns));
         let mut reading = Self {
             reads,
@@ -433,7 +434,7 @@ impl<'a> Reading<'a> {
         }
     }
 
-    /// All requests that reach their servers now.
+    /// Sends all requests that reach their servers now.
     fn send_next(&mut self) {
         let reads = self.reads;
         let arrival_ns = reads.parts[self.n_sent].arrival_ns;
@@ -477,7 +478,7 @@ impl<'a> Reading<'a> {
         match self.model {
             Model::NoBarrier if aggregator.n_reads == 0 => self.shuffle(number),
             Model::Barrier if app.n_reads == 0 => {
-                // Of those that begin together only the slowest counts.
+                // Only the slowest of the shuffles that begin together counts.
                 app.n_shuffles = 1;
                 let slowest = app.slowest;
                 self.shuffle(slowest);

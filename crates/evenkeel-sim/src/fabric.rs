@@ -1,10 +1,10 @@
-//! Servers with their queues and slots, and the network between hosts: what happens to jobs, and when.
+//! Servers with their queues and slots, and the network between hosts: works out what happens to jobs, and when.
 //!
-//! There is no policy in here but the order inside a queue. Whoever drives the fabric submits jobs and is told what
-//! becomes of them; timers of its own go through the same agenda, so that there is one order of all that happens.
+//! The fabric contains no policy except the order inside a queue. Its driver submits jobs and learns what becomes of
+//! them. The driver's own timers go through the same agenda, so there is one order of all events.
 //!
-//! A job waits in its server's queue, takes a slot, waits for the latency, and moves its bytes: at the rate of the server
-//! as it is then, or, where hosts have network cards, at the fair share of all that goes through them.
+//! A job waits in its server's queue, takes a slot, waits for the latency, and moves its bytes: at the current rate of
+//! the server or, where hosts have network cards, at its fair share of these cards.
 
 use std::collections::VecDeque;
 
@@ -15,56 +15,56 @@ use crate::hardware::{Hardware, Pace, Rate, Server};
 use crate::network::{FlowId, Network};
 use crate::outcome::Timeline;
 
-/// Something to move, at a server.
+/// A job: bytes to move at a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// Tells the driver which one it is.
+    /// Identifies the job to the driver.
     pub tag: u64,
-    /// The server that reads or writes it.
+    /// The server that reads or writes the bytes.
     pub server: u32,
     /// The host that sends the bytes.
     pub from: u32,
     /// The host that receives them.
     pub to: u32,
-    /// How many.
+    /// Number of bytes.
     pub bytes: u64,
 }
 
-/// A job that was submitted.
+/// Identifies a job that was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobId {
     place: u32,
     turn: u32,
 }
 
-/// What the driver is told.
+/// Something that happens, as reported to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Happening {
     /// A job is done.
     Done {
-        /// Which one.
+        /// Which job.
         tag: u64,
     },
     /// A job is lost: its server went down, or was down when it arrived.
     Lost {
-        /// Which one.
+        /// Which job.
         tag: u64,
     },
-    /// A server went down. What it had is lost, which is told next.
+    /// A server went down. Its jobs are lost, which is reported next.
     Down {
-        /// Which one.
+        /// Which server.
         server: u32,
     },
     /// A server is back.
     Up {
-        /// Which one.
+        /// Which server.
         server: u32,
     },
     /// The next requests arrive.
     Arrival,
-    /// It is the time that the driver has asked for.
+    /// A timer of the driver fires.
     Timer {
-        /// What it was for.
+        /// The tag of the timer.
         tag: u64,
     },
 }
@@ -74,12 +74,12 @@ enum Event {
     Timer(u64),
     /// A job reaches its server.
     Arrive(JobId),
-    /// A server looks for the next jobs, once all of this instant are there to choose from.
+    /// A server picks its next jobs, once all jobs of this instant have arrived.
     Choose(u32),
-    /// Its latency is over.
+    /// The latency of a job is over.
     Move(JobId),
     Done(JobId),
-    /// A server's rate changes, while flows depend on it.
+    /// The rate of a server changes while flows depend on it.
     Speed(u32),
     Down(u32),
     Up(u32),
@@ -87,7 +87,7 @@ enum Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// Done, lost or withdrawn; if it is still in a queue, its place is not free yet.
+    /// Done, lost or withdrawn. If the job is still in a queue, its place is not free yet.
     Over,
     OnItsWay,
     Waiting,
@@ -102,14 +102,14 @@ struct Place {
     phase: Phase,
     submitted_ns: u64,
     started_ns: u64,
-    /// When it will be done, where no network card has a say.
+    /// When the job will be done, if there are no network cards.
     done_ns: u64,
 }
 
-/// What waits at a server.
+/// The queue of a server.
 #[derive(Debug)]
 enum Waiting {
-    /// First come, first served, which is most servers: much quicker than through the trait.
+    /// First come, first served, as at most servers. Much faster than through the trait.
     Fifo(VecDeque<u32>),
     Ordered(Box<dyn Queue>),
 }
@@ -123,26 +123,26 @@ struct Station<'a> {
     /// The places of the jobs in its slots.
     running: Vec<u32>,
     is_up: bool,
-    /// Whether it is about to choose.
+    /// Whether it is about to pick jobs.
     is_choosing: bool,
-    /// Whose job it began last.
+    /// Tag of the job it started last.
     last_tag: Option<u64>,
     n_bytes: u64,
     busy_ns: u64,
 }
 
-/// The servers and the network, and all that is under way there.
+/// The servers and the network, with everything in flight.
 #[derive(Debug)]
 pub struct Fabric<'a> {
     hardware: &'a Hardware,
     stations: Vec<Station<'a>>,
     network: Option<Network>,
     agenda: Agenda<Event>,
-    /// When the next requests arrive. There is always such a time, so it does not go through the agenda.
+    /// When the next requests arrive. There is always exactly one such time, so it does not go through the agenda.
     arrival_ns: u64,
     places: Vec<Place>,
     free: Vec<u32>,
-    /// What has happened at this instant and was not told yet.
+    /// What has happened at this instant and is not yet reported.
     ready: VecDeque<Happening>,
     ended: Vec<u64>,
     now_ns: u64,
@@ -152,7 +152,7 @@ pub struct Fabric<'a> {
 }
 
 impl<'a> Fabric<'a> {
-    /// A cluster in which nothing is under way; each server has such a queue, first come, first served if none.
+    /// Creates an idle cluster. `queue` creates the queue of each server; first come, first served if none.
     pub fn new(hardware: &'a Hardware, queue: Option<&dyn Fn() -> Box<dyn Queue>>) -> Self {
         let waiting = || queue.map_or_else(|| Waiting::Fifo(VecDeque::new()), |new| Waiting::Ordered(new()));
         let station = |server: &'a Server| Station {
@@ -173,7 +173,7 @@ impl<'a> Fabric<'a> {
         for (number, server) in (0..).zip(&hardware.servers) {
             for &(from_ns, until_ns) in &server.outages {
                 agenda.add(from_ns, Event::Down(number));
-                // At the end of all times nobody comes back.
+                // An outage until the last representable time never ends.
                 if until_ns < u64::MAX {
                     agenda.add(until_ns, Event::Up(number));
                 }
@@ -196,47 +196,47 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// Remembers how busy servers are over time.
+    /// Records how busy servers are over time.
     pub fn keep_timeline(&mut self) {
         self.timeline = Some(Timeline::new(self.stations.len()));
     }
 
-    /// A server that turns from jobs of one tag to one of another takes so long for that, as a disk's head does.
+    /// Sets the time that a server takes to switch between jobs of different tags, as the head of a disk does.
     pub fn seek(&mut self, seek_ns: u64) {
         self.seek_ns = seek_ns;
     }
 
-    /// What it is made of.
+    /// The hardware.
     pub fn hardware(&self) -> &'a Hardware {
         self.hardware
     }
 
-    /// What time it is.
+    /// The current time.
     pub fn now_ns(&self) -> u64 {
         self.now_ns
     }
 
-    /// How many events there were.
+    /// Number of events so far.
     pub fn n_events(&self) -> u64 {
         self.n_events
     }
 
-    /// Whether a job has a slot: when nothing will ever happen, one that was to end after all times that can be told.
+    /// Whether a job occupies a slot. If no event is left, such a job would end after the last representable time.
     pub fn is_serving(&self) -> bool {
         self.stations.iter().any(|station| !station.running.is_empty())
     }
 
-    /// The bytes that each server has moved for jobs that are done.
+    /// Bytes that each server has moved for jobs that are done.
     pub fn bytes_of_servers(&self) -> Vec<u64> {
         self.stations.iter().map(|station| station.n_bytes).collect()
     }
 
-    /// How long the slots of each server were taken, in all.
+    /// Total slot time in use at each server.
     pub fn busy_ns_of_servers(&self) -> Vec<u64> {
         self.stations.iter().map(|station| station.busy_ns).collect()
     }
 
-    /// How busy servers were over time, if that was to be remembered.
+    /// How busy servers were over time, if recorded.
     pub fn into_timeline(self) -> Option<Timeline> {
         self.timeline
     }
@@ -246,7 +246,7 @@ impl<'a> Fabric<'a> {
         self.stations[server as usize].is_up
     }
 
-    /// How many jobs wait at a server or are in its slots.
+    /// Number of jobs in the queue and the slots of a server.
     pub fn n_present(&self, server: u32) -> usize {
         let station = &self.stations[server as usize];
         let n_waiting = match &station.waiting {
@@ -256,18 +256,18 @@ impl<'a> Fabric<'a> {
         n_waiting + station.running.len()
     }
 
-    /// Asks to be told when it is that time.
+    /// Sets a timer for `at_ns`.
     pub fn wake(&mut self, at_ns: u64, tag: u64) {
         self.agenda.add(at_ns.max(self.now_ns), Event::Timer(tag));
     }
 
-    /// Asks to be told when it is that time, instead of the one that was asked for before: [`Happening::Arrival`], before
-    /// all else that happens then.
+    /// Sets the time of the next arrival, and replaces the previous one. It is reported as [`Happening::Arrival`],
+    /// before everything else at that time.
     pub fn await_arrival(&mut self, at_ns: u64) {
         self.arrival_ns = at_ns.max(self.now_ns);
     }
 
-    /// Sends a job to its server, where it arrives after some time.
+    /// Sends a job to its server, where it arrives after `after_ns`.
     pub fn submit(&mut self, job: Job, after_ns: u64) -> JobId {
         let id = self.place(job);
         if after_ns == 0 {
@@ -278,8 +278,7 @@ impl<'a> Fabric<'a> {
         id
     }
 
-    /// The same at once, with what the queue is to know of it: the hints, and until when it should have been served if
-    /// a planner has said so.
+    /// Submits a job at once, with information for the queue: the hints and, if a planner has set one, the due date.
     pub fn submit_hinted(&mut self, job: Job, request: Request, due_ns: Option<u128>) -> JobId {
         let id = self.place(job);
         self.arrive(id, request, due_ns);
@@ -305,7 +304,7 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// Takes a job back, wherever it is; gives the bytes it has moved, if it was there at all.
+    /// Withdraws a job, wherever it is. Returns the bytes it has moved, or none if the job is over.
     pub fn withdraw(&mut self, id: JobId) -> Option<u64> {
         let phase = self.phase(id)?;
         let moved = self.leave(id.place, phase);
@@ -315,13 +314,14 @@ impl<'a> Fabric<'a> {
         Some(moved)
     }
 
-    /// Where a job is, unless it is over.
+    /// The phase of a job, unless it is over.
     fn phase(&self, id: JobId) -> Option<Phase> {
         let place = self.places.get(id.place as usize)?;
         (place.turn == id.turn && place.phase != Phase::Over).then_some(place.phase)
     }
 
-    /// Takes a job out of the slot or the network; one that waits stays in its queue as over. Gives the bytes it has moved.
+    /// Takes a job out of its slot or the network. A waiting job stays in its queue, marked as over. Returns the bytes
+    /// it has moved.
     fn leave(&mut self, place: u32, phase: Phase) -> u64 {
         self.places[place as usize].phase = Phase::Over;
         let mut moved = 0;
@@ -337,7 +337,7 @@ impl<'a> Fabric<'a> {
         moved
     }
 
-    /// Frees the slot of a job, and its place.
+    /// Frees the slot of a job and its place.
     fn vacate(&mut self, place: u32) {
         let Place { job, submitted_ns, started_ns, .. } = self.places[place as usize];
         let station = &mut self.stations[job.server as usize];
@@ -371,8 +371,8 @@ impl<'a> Fabric<'a> {
         self.look_for_next(server);
     }
 
-    /// Gives free slots of a server away: to whom is clear if first come is first served, else when nobody more can come
-    /// at this instant.
+    /// Fills free slots of a server: at once if it serves first come, first served, otherwise when no more jobs can
+    /// arrive at this instant.
     fn look_for_next(&mut self, server: u32) {
         let station = &mut self.stations[server as usize];
         match station.waiting {
@@ -385,7 +385,7 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// Gives free slots of a server to those that wait.
+    /// Fills free slots of a server with waiting jobs.
     fn start_next(&mut self, server: u32) {
         let slots = self.hardware.servers[server as usize].slots as usize;
         while self.stations[server as usize].running.len() < slots {
@@ -397,7 +397,7 @@ impl<'a> Fabric<'a> {
             if self.places[place as usize].phase == Phase::Waiting {
                 self.start(place);
             } else {
-                // It was withdrawn while it waited.
+                // The job was withdrawn while it waited.
                 self.free.push(place);
             }
         }
@@ -426,7 +426,7 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// The bytes of a job that have been moved by now, rounded down.
+    /// Bytes that a job has moved by now, rounded down.
     pub fn moved(&mut self, id: JobId) -> u64 {
         let Place { job, phase, turn, done_ns, .. } = self.places[id.place as usize];
         match (phase, &mut self.network) {
@@ -434,7 +434,7 @@ impl<'a> Fabric<'a> {
             (Phase::InService, None) if turn == id.turn && done_ns < u64::MAX => {
                 let pace = &mut self.stations[job.server as usize].pace;
                 pace.advance(self.now_ns);
-                // What is left is moved until the end; during its latency that is all.
+                // Bytes left are those that will move until the end; during the latency, all of them.
                 let left = pace.moved(self.now_ns, done_ns);
                 (job.bytes as f64 - left).max(0.0) as u64
             }
@@ -453,7 +453,7 @@ impl<'a> Fabric<'a> {
         self.watch(job.server);
     }
 
-    /// Sees to it that flows of a server follow its rate.
+    /// Makes the flows of a server follow its rate.
     fn watch(&mut self, server: u32) {
         let station = &mut self.stations[server as usize];
         if !station.is_watched {
@@ -463,13 +463,13 @@ impl<'a> Fabric<'a> {
         }
     }
 
-    /// Whether nothing will ever happen, unless something is submitted.
+    /// Whether nothing will happen any more unless something is submitted.
     pub fn is_over(&mut self) -> bool {
         let next_end = self.network.as_mut().and_then(Network::next_end);
         self.ready.is_empty() && self.agenda.next_ns().is_none() && next_end.is_none()
     }
 
-    /// The next that concerns the driver, and when; none if nothing will ever happen.
+    /// The next event that concerns the driver, and its time; none if nothing will happen any more.
     #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<(u64, Happening)> {
         loop {
@@ -483,7 +483,7 @@ impl<'a> Fabric<'a> {
                 self.n_events += 1;
                 return Some((self.now_ns, Happening::Arrival));
             }
-            // Where a server goes down as a flow ends, the flow is lost, with or without cards.
+            // If a server goes down just as a flow ends, the flow is lost, with or without network cards.
             if flow_ns < event_ns {
                 self.now_ns = flow_ns;
                 self.end_flows();
@@ -558,7 +558,7 @@ impl<'a> Fabric<'a> {
                 is_flowing = true;
             }
         }
-        // Else the next flow will see to it.
+        // Otherwise the next flow takes care of it.
         if is_flowing {
             self.watch(server);
         }

@@ -1,10 +1,10 @@
-//! What a simulated cluster is made of.
+//! The hardware of a simulated cluster.
 
 use evenkeel::draw::Seeded;
 
 use crate::chance::exponential;
 
-/// Bytes in a nanosecond, which is gigabytes in a second.
+/// Bytes per nanosecond, which equals gigabytes per second.
 pub type Rate = f64;
 
 /// A server.
@@ -12,24 +12,25 @@ pub type Rate = f64;
 pub struct Server {
     /// The host it runs on.
     pub host: u32,
-    /// What each request costs before the first byte; the slot is taken meanwhile.
+    /// Latency of each request before its first byte. The request occupies its slot meanwhile.
     pub latency_ns: u64,
-    /// How fast one transfer is, if the network allows.
+    /// Rate of one transfer, if the network allows it.
     pub rate: Rate,
-    /// Transfers at once.
+    /// Number of transfers at once.
     pub slots: u32,
-    /// By which factor the rate is lower or higher, and from when on; in order of time. 1 before the first.
+    /// Factors on the rate, each with the time from which it applies, in order of time. The factor is 1 before the
+    /// first.
     pub speeds: Vec<(u64, f64)>,
-    /// What makes it slower again and again, beside that.
+    /// Recurring slow spells, on top of `speeds`.
     pub stalls: Vec<Stalls>,
-    /// When it is down, from and until; in order of time, and apart.
+    /// Outages as (start, end), in order of time. They neither overlap nor touch.
     pub outages: Vec<(u64, u64)>,
-    /// Whether it leaves the cluster then, and joins it again.
+    /// Whether the server leaves the cluster for each outage and joins again afterwards.
     pub leaves: bool,
 }
 
 impl Default for Server {
-    /// On host 0, a byte a nanosecond, one transfer at a time, and nothing ever happens to it.
+    /// A server on host 0 that moves one byte per nanosecond, one transfer at a time, and is never slow or down.
     fn default() -> Self {
         let (speeds, stalls, outages) = (Vec::new(), Vec::new(), Vec::new());
         Self { host: 0, latency_ns: 0, rate: 1.0, slots: 1, speeds, stalls, outages, leaves: false }
@@ -37,40 +38,40 @@ impl Default for Server {
 }
 
 impl Server {
-    /// How long a request of so many bytes takes if nothing happens to the server.
+    /// Duration of a request of `bytes` bytes if nothing happens to the server.
     pub fn usual_ns(&self, bytes: u64) -> u64 {
         self.latency_ns.saturating_add(span_ns(bytes as f64, self.rate))
     }
 }
 
-/// Spells of one length that come again and again, after pauses that are drawn.
+/// Recurring slow spells of a fixed length, with random pauses between them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Stalls {
-    /// The factor on the rate meanwhile.
+    /// Factor on the rate during a spell.
     pub factor: f64,
-    /// The first pause begins then.
+    /// When the first pause begins.
     pub from_ns: u64,
-    /// No spell goes on after that.
+    /// No spell lasts beyond this time.
     pub until_ns: u64,
-    /// The mean pause; exponentially distributed.
+    /// Mean pause. Pauses are exponentially distributed.
     pub every_ns: u64,
-    /// How long a spell lasts; above 0.
+    /// Length of a spell; above 0.
     pub lasts_ns: u64,
-    /// The pauses depend on it.
+    /// Seed of the pauses.
     pub seed: u64,
 }
 
-/// How fast a server is, from some time on. Spells are drawn when their time comes and forgotten when it is over, so there
-/// may be any number of them.
+/// Speed of a server over time, from the current time on. A spell is drawn when its time comes and forgotten when it is
+/// over, so there may be any number of them.
 #[derive(Clone, Debug)]
 pub struct Pace<'a> {
     server: &'a Server,
-    /// Steps of the server's speeds that are past.
+    /// Number of steps in the server's speeds that are past.
     n_past: usize,
     spells: Vec<Spell>,
 }
 
-/// The present or the next spell of some stalls.
+/// The current or next spell of some stalls.
 #[derive(Clone, Debug)]
 struct Spell {
     from_ns: u64,
@@ -79,7 +80,7 @@ struct Spell {
 }
 
 impl Spell {
-    /// Goes on to the one after.
+    /// Moves on to the next spell.
     fn go_on(&mut self, stalls: &Stalls) {
         let pause_ns = exponential(&mut self.draw) * stalls.every_ns as f64 + 0.5;
         self.from_ns = self.until_ns.saturating_add(pause_ns as u64);
@@ -91,7 +92,7 @@ impl Spell {
 }
 
 impl<'a> Pace<'a> {
-    /// From the beginning.
+    /// Creates a pace at time 0.
     pub fn new(server: &'a Server) -> Self {
         let spell = |stalls: &Stalls| {
             let draw = Seeded::new(stalls.seed);
@@ -104,7 +105,7 @@ impl<'a> Pace<'a> {
         pace
     }
 
-    /// Goes on to a later time.
+    /// Moves on to a later time.
     pub fn advance(&mut self, now_ns: u64) {
         let speeds = &self.server.speeds;
         while speeds.get(self.n_past).is_some_and(|&(from_ns, _)| from_ns <= now_ns) {
@@ -117,7 +118,7 @@ impl<'a> Pace<'a> {
         }
     }
 
-    /// How fast a transfer is at a time that it has gone on to.
+    /// Rate of a transfer at `now_ns`, the time this pace has advanced to.
     pub fn rate(&self, now_ns: u64) -> Rate {
         let step = self.n_past.checked_sub(1).map_or(1.0, |last| self.server.speeds[last].1);
         let spells = self.spells.iter().zip(&self.server.stalls);
@@ -125,15 +126,15 @@ impl<'a> Pace<'a> {
         self.server.rate * stalled.fold(step, |factor, (_, stalls)| factor * stalls.factor)
     }
 
-    /// When that changes next; the end of all times if never.
+    /// When the rate changes next; `u64::MAX` if never.
     pub fn changes_ns(&self, now_ns: u64) -> u64 {
         let step_ns = self.server.speeds.get(self.n_past).map_or(u64::MAX, |&(from_ns, _)| from_ns);
         let edge = |spell: &Spell| if spell.from_ns > now_ns { spell.from_ns } else { spell.until_ns };
         self.spells.iter().map(edge).fold(step_ns, u64::min)
     }
 
-    /// When a transfer is done that starts to move its bytes then, not before the time that it has gone on to, and is not
-    /// disturbed; the end of all times if never.
+    /// When a transfer is done that starts to move its bytes at `from_ns` and is not disturbed; `u64::MAX` if never.
+    /// `from_ns` must not be before the time this pace has advanced to.
     pub fn done_ns(&self, from_ns: u64, bytes: u64) -> u64 {
         if self.server.speeds.len() == self.n_past && self.spells.is_empty() {
             return from_ns.saturating_add(span_ns(bytes as f64, self.rate(from_ns)));
@@ -153,7 +154,7 @@ impl<'a> Pace<'a> {
 }
 
 impl Pace<'_> {
-    /// The bytes that a transfer moves between two times, not before the time that it has gone on to.
+    /// Bytes that a transfer moves between two times. `from_ns` must not be before the time this pace has advanced to.
     pub fn moved(&self, from_ns: u64, until_ns: u64) -> f64 {
         let (mut pace, mut now_ns, mut moved) = (self.clone(), from_ns, 0.0);
         while now_ns < until_ns {
@@ -166,10 +167,10 @@ impl Pace<'_> {
     }
 }
 
-/// How long some bytes take, rounded up; as long as can be if they never get there.
+/// Time it takes to move `bytes` at `rate`, rounded up; `u64::MAX` if they never arrive.
 pub fn span_ns(bytes: f64, rate: Rate) -> u64 {
     let ns = bytes / rate;
-    // Not a number: nothing at no rate. Beyond 64 bits the cast saturates.
+    // No bytes take no time, even at rate 0. Beyond 64 bits the cast saturates.
     if bytes <= 0.0 {
         0
     } else if ns.is_nan() {
@@ -181,25 +182,25 @@ pub fn span_ns(bytes: f64, rate: Rate) -> u64 {
 
 fn ceil_ns(ns: f64) -> u64 {
     let down = ns as u64;
-    // What is above by rounding alone is not one more nanosecond.
+    // An excess due to rounding alone does not count as another nanosecond.
     if ns - down as f64 > 1e-6 { down.saturating_add(1) } else { down }
 }
 
-/// A client: who reads or writes.
+/// A client, which reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Client {
     /// The host it runs on.
     pub host: u32,
-    /// Requests at once.
+    /// Number of requests at once.
     pub slots: u32,
 }
 
-/// What each host's network card can send and receive.
+/// Capacity of each host's network card.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Nic {
-    /// What it can send.
+    /// Rate at which it can send.
     pub up: Rate,
-    /// What it can receive.
+    /// Rate at which it can receive.
     pub down: Rate,
 }
 
@@ -210,13 +211,13 @@ pub struct Hardware {
     pub servers: Vec<Server>,
     /// The clients.
     pub clients: Vec<Client>,
-    /// How many hosts there are.
+    /// Number of hosts.
     pub n_hosts: u32,
-    /// Their network cards; without, the network is never the limit.
+    /// Network cards of the hosts. If none, the network is never the limit.
     pub nic: Option<Nic>,
-    /// How long a message without data takes from host to host.
+    /// Time a message without data takes from host to host.
     pub message_ns: u64,
-    /// How long a centre takes for each decision; one after the other. Where clients and servers agree without a centre,
-    /// each of them takes that long for every message that it gets.
+    /// Time the centre takes for each decision; it makes one after the other. Where clients and servers agree without a
+    /// centre, each of them takes this long for every message it receives.
     pub dispatch_ns: u64,
 }

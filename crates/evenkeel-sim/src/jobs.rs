@@ -1,9 +1,10 @@
-//! Jobs: workers read, compute and write over and over, under a scheduler in the centre (paper 001).
+//! Jobs: workers read, compute and write over and over, under a central scheduler (paper 001).
 //!
-//! Every client is a worker and does one job after the other. A job is some cycles; in each the worker reads with several
-//! requests at once, computes when it has all, and writes the same way. A request is for data that some servers hold, and one of
-//! them serves it: which one, the centre decides when requests arrive, by the policy. Each start is a decision of the centre, one
-//! after the other, and a message; or requests are handed over before ([`HandOver`]).
+//! Every client is a worker and runs one job after the other. A job consists of cycles. In each cycle the worker reads
+//! with several requests at once, computes when it has all the data, and writes the same way. Each request can be
+//! served by any of the servers that hold its data. The centre picks one by the policy when requests arrive. Each start
+//! is a decision of the centre, one after the other, and a message, unless requests are handed over earlier
+//! ([`HandOver`]).
 
 use evenkeel::draw::Seeded;
 use evenkeel::model::{Batch, BatchBuilder, Choice, Cluster, ModelError, NameTable};
@@ -19,47 +20,48 @@ use crate::refused::Refused;
 use crate::requests::{Central, HandOver, Requests, Run, SENT_ALL, View, Windows};
 use crate::units::{Bytes, Span};
 
-/// What is drawn from the seed.
+/// Purposes of the random draws, for their sub-seeds.
 const REPLICAS: u64 = 1;
 const COMPUTING: u64 = 2;
 const CHOICES: u64 = 3;
 
-/// Jobs of workers, which are the clients.
+/// Jobs of the workers, which are the clients.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Jobs {
-    /// Jobs of each worker, one after the other.
+    /// Number of jobs of each worker, one after the other.
     pub jobs: u32,
-    /// How often a job reads, computes and writes; at least once.
+    /// Number of cycles of reading, computing and writing in a job; at least one.
     pub cycles: u32,
-    /// Requests at once in which a job reads, or writes; at least one. What exceeds the client's slots waits.
+    /// Number of requests with which a job reads, or writes, at once; at least one. Requests beyond the client's slots
+    /// wait.
     pub requests: u32,
-    /// What each of them reads. 0: nothing is read.
+    /// Bytes that each of these requests reads. 0: nothing is read.
     pub read: Bytes,
-    /// How long a job computes in each cycle.
+    /// Time a job computes in each cycle.
     pub compute: Span,
-    /// Whether that is drawn for each cycle, exponentially with that mean.
+    /// Whether computing times are drawn for each cycle, exponentially distributed with mean `compute`.
     pub irregular: bool,
-    /// What each request writes. 0: nothing is written.
+    /// Bytes that each request writes. 0: nothing is written.
     pub write: Bytes,
-    /// On how many servers, drawn by lot, the data of a request are.
+    /// Number of servers, drawn at random, that hold the data of a request.
     pub copies: u32,
-    /// What is chosen anew at each arrival beside what has arrived. If not given: by `aequi` what overloaded servers have too
-    /// much, by `optimal` whatever has not started, else nothing.
+    /// Which requests get a new choice at each arrival, besides those that have just arrived. By default: for `aequi`
+    /// the excess of overloaded servers, for `optimal` everything that has not started, otherwise nothing.
     pub take_back: Option<TakeBack>,
-    /// When requests are handed to servers.
+    /// When requests are handed over to servers.
     pub hand_over: HandOver,
 }
 
-/// What is chosen anew at each arrival.
+/// Which requests get a new choice at each arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TakeBack {
-    /// What has arrived, alone.
+    /// Only those that have just arrived.
     Nothing,
-    /// The youngest requests of servers that are above the average, too.
+    /// Also the youngest requests of servers whose load is above average.
     Overload,
-    /// Whatever has not started.
+    /// All that have not started.
     Everything,
 }
 
@@ -81,7 +83,7 @@ impl Default for Jobs {
 }
 
 impl Jobs {
-    /// Runs them under a policy that chooses replicas. Responses are those of jobs.
+    /// Runs the jobs under a policy that chooses replicas. Responses are those of jobs.
     pub fn run(
         &self,
         hardware: &Hardware,
@@ -105,7 +107,7 @@ impl Jobs {
         }
         let mut n_choices = 0;
         let choose = |batch: &Batch, cluster: &Cluster| {
-            // Other lots each time, else a single request would always get the same.
+            // Draw differently each time. Otherwise a single request would always get the same server.
             n_choices += 1;
             let ask = Ask { seed: sub_seed(sub_seed(seed, CHOICES), n_choices), ..Ask::default() };
             select(batch, cluster, &ask).0
@@ -134,12 +136,12 @@ impl Jobs {
         }
     }
 
-    /// The bytes of each phase of a cycle that moves any, and whether it writes.
+    /// Bytes per request of each phase of a cycle that moves any, and whether the phase writes.
     fn phases(&self) -> impl Iterator<Item = (u64, bool)> + Clone + use<> {
         [(self.read.0, false), (self.write.0, true)].into_iter().filter(|(bytes, _)| *bytes > 0)
     }
 
-    /// Whether each request writes, in the order in which a worker issues them.
+    /// Whether each request is a write, in the order in which a worker issues them.
     fn is_write(&self, n_requests: usize) -> Vec<bool> {
         let n = self.requests.max(1) as usize;
         let of_cycle = self.phases().flat_map(|(_, is_write)| std::iter::repeat_n(is_write, n));
@@ -157,7 +159,7 @@ impl Jobs {
         (0..n_workers as u32).map(worker).collect()
     }
 
-    /// All requests that will ever be issued, worker by worker, each in the order in which it issues them.
+    /// All requests that will ever be issued, worker by worker, each in the order in which the worker issues them.
     fn drawn(&self, hardware: &Hardware, seed: u64) -> Result<Requests, ModelError> {
         let named = |letter: char, n: usize| {
             let mut names = NameTable::new();
@@ -190,14 +192,14 @@ fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 
-/// A worker, and what it is about.
+/// A worker and its state.
 #[derive(Default)]
 struct Worker {
     n_jobs: u32,
     n_cycles: u32,
     /// Its next request.
     next: u32,
-    /// Requests under way.
+    /// Number of requests in flight.
     n_open: u32,
     is_writing: bool,
     began_ns: u64,
@@ -219,7 +221,7 @@ impl<F: FnMut(&Batch, &Cluster) -> Choice> Working<'_, F> {
         self.central.schedule();
         while let Some((_, happening)) = self.central.run.fabric.next() {
             match happening {
-                // It has computed.
+                // The worker has finished computing.
                 Happening::Timer { tag } if tag != SENT_ALL => self.write(tag as usize),
                 Happening::Done { tag } => self.done(tag as u32),
                 Happening::Lost { tag } => self.central.lost(tag as u32),
@@ -283,7 +285,7 @@ impl<F: FnMut(&Batch, &Cluster) -> Choice> Working<'_, F> {
         self.begin_job(worker);
     }
 
-    /// The requests of a phase, as many at once as the client has slots.
+    /// Issues the requests of a phase, as many at once as the client has slots.
     fn issue(&mut self, worker: usize) {
         let of = &mut self.workers[worker];
         let n = self.jobs.requests.max(1);

@@ -1,15 +1,16 @@
-//! What if: an event simulator that drives Evenkeel's own machines.
+//! An event simulator for what-if questions. It drives Evenkeel's own state machines.
 //!
-//! * [`agenda`]: what will happen, in order of time.
-//! * [`hardware`]: what a cluster is made of; [`fabric`]: its servers with queues and slots, and the [`network`] between
-//!   hosts: what happens to jobs, and when.
-//! * Drivers, which put load on a fabric by the policies of the core: [`requests`], [`jobs`] that read, compute and write,
-//!   [`tasks`] near their data, [`writes`], [`collective`] I/O; [`refused`]: why they would not.
-//! * [`outcome`]: what came of it, and [`measure`]: what is told of it.
-//! * [`scenario`]: all of this as people write it; [`study`]: many runs of one, side by side.
+//! * [`agenda`]: future events, in order of time.
+//! * [`hardware`]: what a cluster consists of. [`fabric`]: its servers with queues and slots, and the [`network`]
+//!   between hosts; it works out what happens to jobs, and when.
+//! * Drivers put load on a fabric under the policies of the core: [`requests`], [`jobs`] that read, compute and write,
+//!   [`tasks`] near their data, [`writes`], [`collective`] I/O. [`refused`]: why a driver refuses a workload.
+//! * [`outcome`]: the result of a run. [`measure`]: the measures that are reported of it.
+//! * [`scenario`]: all of this as users write it. [`study`]: many runs of one scenario, side by side.
 //!
-//! Time is whole nanoseconds. The same scenario and seed give the same outcome on every machine and number of threads:
-//! whatever is drawn is passed in, and floats only see operations that are the same everywhere.
+//! Time is in whole nanoseconds. The same scenario and seed give the same outcome on every machine and with any number
+//! of threads: all random numbers come from seeds that are passed in, and floats only go through operations that give
+//! the same result everywhere.
 
 pub mod agenda;
 pub mod chance;

@@ -1,30 +1,30 @@
-//! What is told of runs, by name.
+//! Measures of runs, by name.
 
 use crate::outcome::Outcome;
 
-/// What the numbers of a measure are.
+/// Unit of a measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Seconds.
     Time,
     /// Bytes.
     Bytes,
-    /// How many.
+    /// A number of things.
     Count,
     /// From 0 to 1.
     Share,
-    /// A multiple.
+    /// A ratio.
     Times,
 }
 
-/// Something that is told of a run.
+/// A measure of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Measure {
-    /// What it is called.
+    /// Its name.
     pub name: &'static str,
-    /// What its numbers are.
+    /// The unit of its values.
     pub unit: Unit,
-    /// What it means, in a line.
+    /// What it means, in one line.
     pub summary: &'static str,
     of: fn(&Seen<'_>) -> Option<f64>,
 }
@@ -99,12 +99,12 @@ pub static MEASURES: [Measure; 20] = [
     measure("failed", Unit::Count, "how many were not done", |seen| Some(seen.outcome.n_failed as f64)),
 ];
 
-/// The measure of that name.
+/// Finds the measure of that name.
 pub fn find(name: &str) -> Option<&'static Measure> {
     MEASURES.iter().find(|measure| measure.name == name)
 }
 
-/// The shares of all responses at which a distribution is kept, in ten-thousandths: finer towards the end.
+/// The quantiles at which a distribution of responses is kept, in ten-thousandths: finer towards the end.
 pub fn shares() -> impl Iterator<Item = u32> {
     (1..100).map(|k| k * 100).chain((1..10).map(|k| 9_900 + k * 10)).chain((1..=10).map(|k| 9_990 + k))
 }

@@ -1,45 +1,45 @@
-//! What came of a run, and of several.
+//! The outcome of one run, and estimates from several.
 
 use crate::fabric::{Fabric, Job};
 
-/// Into how many parts a run's time is divided.
+/// Number of bins into which the time of a run is divided.
 const N_BINS: usize = 64;
 
-/// How busy servers were over time. Bins grow with the run, so that there are always as many.
+/// How busy servers are over time. The number of bins is fixed: bins grow longer with the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Timeline {
     n_servers: usize,
     bin_ns: u64,
-    /// Slots taken, in nanoseconds of a bin, and bytes present, times nanoseconds; bin by bin.
+    /// Slot time in nanoseconds, and bytes present times nanoseconds, bin by bin.
     busy_ns: Vec<u64>,
     load: Vec<f64>,
 }
 
 impl Timeline {
-    /// Nothing yet.
+    /// Creates an empty timeline.
     pub fn new(n_servers: usize) -> Self {
         let n = N_BINS * n_servers;
         Self { n_servers, bin_ns: 1, busy_ns: vec![0; n], load: vec![0.0; n] }
     }
 
-    /// How long a bin is.
+    /// Length of a bin.
     pub fn bin_ns(&self) -> u64 {
         self.bin_ns
     }
 
-    /// The mean number of slots that a server had taken in each bin.
+    /// Mean number of slots in use at a server in each bin.
     pub fn busy(&self, server: u32) -> impl Iterator<Item = f64> {
         let of_server = self.busy_ns.iter().skip(server as usize).step_by(self.n_servers);
         of_server.map(|&busy_ns| busy_ns as f64 / self.bin_ns as f64)
     }
 
-    /// The mean number of bytes that waited at a server, or were being moved, in each bin.
+    /// Mean number of bytes in the queue and the slots of a server in each bin.
     pub fn load(&self, server: u32) -> impl Iterator<Item = f64> {
         let of_server = self.load.iter().skip(server as usize).step_by(self.n_servers);
         of_server.map(|&load| load / self.bin_ns as f64)
     }
 
-    /// A job of so many bytes was at a server, and from its start in a slot.
+    /// Adds a job of `bytes` bytes that was present at a server, and occupied a slot from its start.
     pub(crate) fn add(&mut self, server: u32, submitted_ns: u64, started_ns: u64, ended_ns: u64, bytes: u64) {
         while ended_ns > self.bin_ns.saturating_mul(N_BINS as u64) {
             self.widen();
@@ -58,7 +58,7 @@ impl Timeline {
         }
     }
 
-    /// Joins every two bins.
+    /// Merges each pair of bins into one.
     fn widen(&mut self) {
         self.bin_ns *= 2;
         for bin in 0..N_BINS {
@@ -76,7 +76,7 @@ impl Timeline {
     }
 }
 
-/// What machines refused that were told what had happened. Nothing should be: each is a mistake, theirs or the driver's.
+/// Events that state machines refused. There should be none: each is a bug, in the machine or in its driver.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Findings {
     n: u64,
@@ -84,7 +84,7 @@ pub struct Findings {
 }
 
 impl Findings {
-    /// Takes note of a refusal, if it is one.
+    /// Records a refusal, if there is one.
     pub(crate) fn note<T, E: std::fmt::Display>(&mut self, told: Result<T, E>) {
         if let Err(refusal) = told {
             self.n += 1;
@@ -92,7 +92,7 @@ impl Findings {
         }
     }
 
-    /// Whether there are none; else an error that tells the first.
+    /// Returns an error with the first finding, if there are any.
     pub fn none(&self) -> Result<(), String> {
         match &self.first {
             None => Ok(()),
@@ -104,50 +104,50 @@ impl Findings {
     }
 }
 
-/// What came of one run.
+/// The outcome of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// When the last was done.
+    /// When the last request or other piece of work was done.
     pub makespan_ns: u64,
-    /// No schedule of all that was done could have ended earlier, where that is known.
+    /// Lower bound on the makespan of any schedule of the work that was done, where it is known.
     pub bound_ns: Option<u64>,
-    /// From arrival to completion, ascending, of all that were done.
+    /// Times from arrival to completion, ascending, of everything that was done.
     pub responses_ns: Vec<u64>,
     /// How many were not done.
     pub n_failed: u64,
-    /// How many were not wanted any more before they were done.
+    /// How many were cancelled before they were done.
     pub n_cancelled: u64,
-    /// Which requests were not done; of other work nothing is told.
+    /// The requests that were not done; empty for other kinds of work.
     pub undone: Vec<u32>,
-    /// Whether something would have ended after all times that can be told, 584 years.
+    /// Whether something would end only after the last representable time, 584 years.
     pub is_endless: bool,
     /// Bytes that did not leave their host.
     pub local_bytes: u64,
     /// Bytes that went through the network.
     pub remote_bytes: u64,
-    /// Bytes written elsewhere than by default.
+    /// Bytes written to a server other than the default.
     pub redirected_bytes: u64,
     /// Bytes moved in transfers that were started a second time.
     pub hedged_bytes: u64,
     /// Messages without data.
     pub n_messages: u64,
-    /// Of these, questions for a server's load.
+    /// Of these, questions about a server's load.
     pub n_probes: u64,
     /// Rounds of bidding.
     pub n_rounds: u64,
-    /// How often all that was unstarted was planned anew.
+    /// How often all unstarted work was planned again.
     pub n_replans: u64,
     /// Events of the simulation.
     pub n_events: u64,
-    /// What machines refused.
+    /// Events that state machines refused.
     pub findings: Findings,
-    /// When each process, or each client that writes, was done with its last; empty elsewhere.
+    /// When each process, or each writing client, completed its last piece of work; empty for other kinds of work.
     pub done_ns_of_clients: Vec<u64>,
     /// Bytes that each server moved.
     pub bytes_of_servers: Vec<u64>,
-    /// How long each server's slots were taken.
+    /// Total slot time in use at each server.
     pub busy_ns_of_servers: Vec<u64>,
-    /// The same over time.
+    /// How busy servers are over time.
     pub timeline: Option<Timeline>,
 }
 
@@ -158,7 +158,8 @@ impl Outcome {
         *bytes += job.bytes;
     }
 
-    /// The end of a run of so many things, of which some may not be done: adds what the fabric has counted.
+    /// Ends a run in which `n_wanted` things were to be done, possibly not all successfully. Adds what the fabric has
+    /// counted.
     pub(crate) fn close(mut self, n_wanted: usize, fabric: Fabric<'_>) -> Self {
         self.n_failed = (n_wanted - self.responses_ns.len()) as u64 - self.n_cancelled;
         self.is_endless = fabric.is_serving();
@@ -170,37 +171,37 @@ impl Outcome {
         self
     }
 
-    /// The mean response; not a number if there was none.
+    /// Mean response; NaN if there was none.
     pub fn mean_response_ns(&self) -> f64 {
         let sum: u128 = self.responses_ns.iter().map(|&ns| u128::from(ns)).sum();
         sum as f64 / self.responses_ns.len() as f64
     }
 
-    /// The response that so many of a thousand keep to: the nearest rank; 0 if there was none.
+    /// The response that `of_1000` in a thousand do not exceed, by nearest rank; 0 if there was none.
     pub fn response_ns(&self, of_1000: u64) -> u64 {
         let rank = (self.responses_ns.len() as u64 * of_1000).div_ceil(1000).max(1);
         self.responses_ns.get(rank as usize - 1).copied().unwrap_or(0)
     }
 
-    /// How much longer than the bound it took.
+    /// Makespan divided by its lower bound.
     pub fn ratio(&self) -> Option<f64> {
         let bound_ns = self.bound_ns.filter(|&bound_ns| bound_ns > 0)?;
         Some(self.makespan_ns as f64 / bound_ns as f64)
     }
 }
 
-/// The mean of several runs, and how far it may be off: the mean of all runs there could be is within that
-/// of it in 95 of 100 cases.
+/// The mean of several runs with its 95 % confidence interval: in 95 of 100 cases, the mean of all possible runs is
+/// within the margin of this mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The mean.
     pub mean: f64,
-    /// Half of the confidence interval; none of a single run.
+    /// Half the width of the confidence interval; none for a single run.
     pub margin: Option<f64>,
 }
 
 impl Estimate {
-    /// Of these runs; none if there are none.
+    /// Estimates the mean from these runs; none if there are none.
     pub fn of(runs: &[f64]) -> Option<Self> {
         let n = runs.len() as f64;
         if runs.is_empty() {
@@ -213,13 +214,13 @@ impl Estimate {
     }
 }
 
-/// Student's t for 95 of 100, two-sided, with so many degrees of freedom.
+/// Student's t for 95 %, two-sided, with `freedom` degrees of freedom.
 fn student(freedom: usize) -> f64 {
     const FEW: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
         2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
         2.045, 2.042,
     ];
-    // Beyond the table the first terms of its expansion are exact to three places.
+    // Beyond the table, the first terms of the expansion are exact to three places.
     FEW.get(freedom - 1).copied().unwrap_or_else(|| 1.95996 + 2.3722 / freedom as f64)
 }

@@ -1,11 +1,11 @@
-//! Why a workload is not run.
+//! Reasons why a workload is refused.
 
 use evenkeel::assign::{Unfit, WorkError};
 use evenkeel::model::ModelError;
 use evenkeel::place::PlaceError;
 use evenkeel::policy::{POLICIES, Policy};
 
-/// Why a workload is not run.
+/// Why a workload is refused.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Refused {
@@ -32,7 +32,7 @@ pub enum Refused {
 }
 
 impl Refused {
-    /// The key that is to blame, of those of the workload.
+    /// The key of the workload that is to blame.
     pub(crate) fn key(&self) -> &'static str {
         match self {
             Self::Setting { name, .. } => name,
@@ -41,13 +41,13 @@ impl Refused {
         }
     }
 
-    /// A policy that answers another question than those that fit.
+    /// Refuses a policy of another kind, and lists those that fit.
     pub(crate) fn policy(policy: &Policy, question: &'static str, fits: fn(&Policy) -> bool) -> Self {
         let names: Vec<&str> = POLICIES.iter().filter(|other| fits(other)).map(|other| other.name).collect();
         Self::OtherQuestion { policy: policy.name, question, fitting: names.join(", ") }
     }
 
-    /// Refuses copies that cannot all be on different servers, and none at all.
+    /// Refuses zero copies, and more copies than there are servers.
     pub(crate) fn copies(copies: u32, n_servers: usize) -> Result<(), Self> {
         match n_servers {
             0 => Err(Self::NoServers),

@@ -1,4 +1,4 @@
-//! Many runs: each point of a sweep, by each policy, as often as the scenario says.
+//! Many runs: each point of a sweep, under each policy, for each repetition of the scenario.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -13,7 +13,7 @@ use crate::scenario::{Scenario, Set};
 /// A scenario with some keys set.
 #[derive(Clone, Debug)]
 pub struct Point {
-    /// What is set.
+    /// The keys that are set.
     pub sets: Vec<Set>,
     /// The scenario.
     pub scenario: Scenario,
@@ -24,35 +24,35 @@ pub struct Point {
 pub struct Job {
     /// Which point.
     pub point: usize,
-    /// By which policy.
+    /// Under which policy.
     pub policy: &'static Policy,
-    /// The how manyth time.
+    /// Index of the repetition.
     pub repetition: u32,
 }
 
-/// What is kept of a run.
+/// The data that is kept of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     /// All measures, in the order of [`MEASURES`].
     pub measures: Vec<Option<f64>>,
-    /// The responses at [`measure::shares`], in nanoseconds; empty if there was none.
+    /// The responses at [`measure::shares`], in nanoseconds; empty if there were none.
     pub responses_ns: Vec<u64>,
-    /// What is kept of each server; of few runs, since that is much.
+    /// Data about each server. It is large, so only few runs keep it.
     pub servers: Option<Servers>,
 }
 
-/// What is kept of the servers of a run.
+/// The data that is kept of the servers of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Servers {
-    /// How much of the time the slots of each were taken.
+    /// Share of the slot time that was in use, for each server.
     pub utilisation: Vec<f64>,
-    /// The bytes that each moved.
+    /// Bytes that each server moved.
     pub bytes: Vec<u64>,
     /// How busy they were over time.
     pub timeline: Timeline,
 }
 
-/// The first runs of so many points keep what their servers did.
+/// Maximum number of points whose first runs keep the data of their servers.
 const MOST_POINTS_KEPT: usize = 16;
 
 impl Run {
@@ -77,38 +77,38 @@ impl Run {
         }
     }
 
-    /// One measure.
+    /// The value of one measure.
     pub fn measure(&self, measure: &Measure) -> Option<f64> {
         let place = MEASURES.iter().position(|other| other.name == measure.name)?;
         self.measures[place]
     }
 }
 
-/// All runs of a policy at a point.
+/// All runs of one policy at one point.
 #[derive(Clone, Debug)]
 pub struct Series {
     /// Which point.
     pub point: usize,
-    /// By which policy.
+    /// Under which policy.
     pub policy: &'static Policy,
-    /// Those that were done, with their numbers.
+    /// The completed runs, each with its repetition.
     pub runs: Vec<(u32, Run)>,
 }
 
 impl Series {
-    /// A measure over all runs.
+    /// Estimates a measure over all runs.
     pub fn estimate(&self, measure: &Measure) -> Option<Estimate> {
         let values: Option<Vec<f64>> = self.runs.iter().map(|(_, run)| run.measure(measure)).collect();
         Estimate::of(&values?)
     }
 
-    /// How many were not done, on average; such a series is no match for one that did everything.
+    /// Average number of failures. A series with failures cannot be compared with one that completed everything.
     pub fn n_failed(&self) -> f64 {
         let n_failed = measure::find("failed").and_then(|failed| self.estimate(failed));
         n_failed.map_or(0.0, |about| about.mean)
     }
 
-    /// The mean response of all runs at each of [`measure::shares`], in seconds.
+    /// Mean response over all runs at each of [`measure::shares`], in seconds.
     pub fn responses(&self) -> Vec<f64> {
         let n_shares = self.runs.iter().map(|(_, run)| run.responses_ns.len()).min().unwrap_or(0);
         let mean = |k: usize| {
@@ -118,13 +118,13 @@ impl Series {
         (0..n_shares).map(mean).collect()
     }
 
-    /// What was kept of the servers, in the first run.
+    /// The data of the servers in the first run.
     pub fn servers(&self) -> Option<&Servers> {
         self.runs.first().and_then(|(_, run)| run.servers.as_ref())
     }
 }
 
-/// Why a run could not be.
+/// Why a run failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("policy {policy}: {message}")]
 pub struct RunError {
@@ -140,7 +140,8 @@ pub struct Study {
 }
 
 impl Study {
-    /// All runs, in order: first ones first, so that what is stopped has something of everything.
+    /// All runs. The first repetitions come first, so that a study that is stopped early has some results for
+    /// everything.
     pub fn jobs(&self) -> Vec<Job> {
         let most = self.points.iter().map(|point| point.scenario.repetitions).max().unwrap_or(0);
         let mut jobs = Vec::new();
@@ -164,8 +165,8 @@ impl Study {
         Ok(Run::new(outcome, &scenario.slots()))
     }
 
-    /// Does these runs on so many threads (0: as many as there are processors), and tells of each that is done. Those
-    /// that have not begun when it is stopped are left out. What comes out does not depend on the threads.
+    /// Runs these jobs on a number of threads (0: one per processor), and reports each one that is done. Jobs that have
+    /// not begun when the study is stopped are left out. The results do not depend on the threads.
     pub fn run_all(
         &self,
         jobs: &[Job],
@@ -182,14 +183,14 @@ impl Study {
             Ok(Some(run))
         };
         match ThreadPoolBuilder::new().num_threads(n_threads).build() {
-            // One by one, so that they end about in order.
+            // One by one, so that jobs end roughly in order.
             Ok(pool) => pool.install(|| jobs.par_iter().with_max_len(1).map(one).collect()),
-            // No threads to be had.
+            // No threads are available.
             Err(_) => jobs.iter().map(one).collect(),
         }
     }
 
-    /// Runs by point and policy.
+    /// Groups runs by point and policy.
     pub fn series(&self, done: impl IntoIterator<Item = (Job, Run)>) -> Vec<Series> {
         let mut all: Vec<Series> = Vec::new();
         for (point, Point { scenario, .. }) in self.points.iter().enumerate() {

@@ -1,9 +1,10 @@
-//! Tasks near their data: processes read the inputs of the tasks that a policy gives them (paper 003).
+//! Tasks near their data: processes read the inputs of the tasks that a policy assigns to them (paper 003).
 //!
-//! Each process does one task after the other, and reads the inputs of a task one after the other, in pieces if asked to;
-//! then it computes. What is on its own host it reads there, without a message. Under `opass-dynamic`, and others if asked to, a
-//! process asks a master for each task, and with the question says that it is done with the one before: a message each way, and a
-//! decision of the master, who is guided by lists. What is lost is read from another replica that is up, or when one is.
+//! Each process does one task after the other. It reads the inputs of a task one after the other, in pieces if
+//! configured, and then computes. It reads inputs on its own host without a message. Under `opass-dynamic`, and under
+//! other policies if configured, a process asks a master for each task, and reports with that question that the
+//! previous task is done. This takes a message each way and a decision of the master, which is guided by lists. A read
+//! that is lost is retried at another replica that is up, or as soon as one is up.
 
 use std::collections::VecDeque;
 
@@ -24,52 +25,54 @@ use crate::refused::Refused;
 use crate::requests::Centre;
 use crate::units::{Bytes, Span};
 
-/// A chunk is not read in more pieces.
+/// Maximum number of pieces of a chunk.
 const MOST_PIECES: u64 = 1_000_000;
 
-/// What is drawn from the seed.
+/// Purposes of the random draws, for their sub-seeds.
 const PLACEMENT: u64 = 1;
 const SOURCES: u64 = 2;
 const COMPUTING: u64 = 3;
 
-/// Processes, and tasks whose inputs are chunks that are replicated by lot. As they are by default: paper 003 §5.1.1.
+/// Processes, and tasks whose inputs are chunks with replicas placed at random. The defaults are those of paper 003
+/// §5.1.1.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tasks {
-    /// So many processes, each on the host of a server, in turn; if not given, the clients are the processes, on their
-    /// hosts.
+    /// Number of processes, placed on the hosts of the servers in turn. If not given, the clients are the processes,
+    /// each on its client's host.
     pub processes: Option<u32>,
-    /// Tasks for each process, on average.
+    /// Average number of tasks per process.
     pub tasks_per_process: u32,
-    /// Tasks in all, if that is given instead.
+    /// Total number of tasks, if given instead.
     pub tasks: Option<u32>,
-    /// The sizes of a task's inputs, each a chunk of its own.
+    /// Sizes of a task's inputs. Each input is a chunk of its own.
     pub inputs: Vec<Bytes>,
-    /// Copies of each chunk, on different servers drawn by lot.
+    /// Number of copies of each chunk, on different servers drawn at random.
     pub copies: u32,
-    /// A chunk is read in pieces of that size, one after the other; if not given, at once.
+    /// Size of the pieces in which a chunk is read, one after the other. If not given, a chunk is read in one piece.
     pub buffer: Option<Bytes>,
-    /// What it costs a server to turn from what one process reads to what another does.
+    /// Time a server takes to switch from the reads of one process to those of another.
     pub seek: Span,
-    /// Whether processes ask for one task after the other, guided by the lists of the policy, and are helped when theirs are
-    /// empty. Under `opass-dynamic` they always do.
+    /// Whether processes ask for one task after the other, guided by the policy's lists, and get tasks from other lists
+    /// when their own is empty. Always the case under `opass-dynamic`.
     pub dynamic: bool,
-    /// How long a process computes after it has read the inputs of a task.
+    /// Time a process computes after it has read the inputs of a task.
     pub compute: Span,
-    /// Whether that is drawn for each task, exponentially with that mean. That is what `opass-dynamic` is for.
+    /// Whether computing times are drawn for each task, exponentially distributed with mean `compute`. `opass-dynamic`
+    /// is made for this case.
     pub irregular: bool,
-    /// Where inputs are read that are not on the process's host. If not given: drawn for `rank`, else balanced.
+    /// Where a process reads inputs that are not on its host. By default: at random for `rank`, otherwise balanced.
     pub sources: Option<Sources>,
 }
 
-/// From which of its replicas an input is read if none is on the process's host.
+/// Which replica of an input is read if none is on the process's host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sources {
-    /// By lot, as HDFS does.
+    /// One at random, as in HDFS.
     Drawn,
-    /// As the policy says, so that no server serves much more than others. Where tasks are given out one by one: from
-    /// the server that was asked for least so far.
+    /// The one that the policy chooses, so that no server serves much more than others. Where tasks are handed out one
+    /// by one: the one on the server that was asked for the fewest bytes so far.
     Balanced,
 }
 
@@ -92,7 +95,8 @@ impl Default for Tasks {
 }
 
 impl Tasks {
-    /// Runs them under a policy that gives tasks to processes. Responses are those of reads, each of a whole chunk.
+    /// Runs the tasks under a policy that assigns tasks to processes. Responses are those of reads, each of a whole
+    /// chunk.
     pub fn run(
         &self,
         hardware: &Hardware,
@@ -106,7 +110,7 @@ impl Tasks {
         self.by_policy(&work, &hosts, hardware, policy, seed, keep_timeline)
     }
 
-    /// Refuses what cannot be drawn for so many servers.
+    /// Refuses settings that are impossible to draw for `n_servers` servers.
     pub(crate) fn check_drawn(&self, n_servers: usize) -> Result<(), Refused> {
         if self.inputs.is_empty() {
             let wanted = "name the size of at least one";
@@ -115,8 +119,8 @@ impl Tasks {
         Refused::copies(self.copies, n_servers)
     }
 
-    /// Runs tasks that are not drawn, on servers that are the first of the cluster. Each process is on the host of its server;
-    /// one that has none, on a host of its own.
+    /// Runs given tasks, which are not drawn. Their servers are the first of the cluster. Each process runs on the host
+    /// of its server. A process without a server runs on a host of its own.
     pub fn run_given(
         &self,
         work: &Work,
@@ -140,7 +144,7 @@ impl Tasks {
         self.by_policy(work, &hosts, &hardware, policy, seed, keep_timeline)
     }
 
-    /// Refuses pieces that are none.
+    /// Refuses invalid piece sizes.
     pub(crate) fn check(&self) -> Result<(), Refused> {
         if self.buffer == Some(Bytes(0)) {
             let wanted = "pieces have at least a byte; leave it out to read chunks at once";
@@ -174,12 +178,12 @@ impl Tasks {
         });
         let mut draw = Seeded::new(sub_seed(seed, SOURCES));
         let Assignment { processes, sources: balanced, .. } = match policy.live {
-            // The lists that guide it, and not what would come of them.
+            // Take the lists that guide the master, not the assignment that would result from them.
             Live::Steals => opass_single::assign(work).unwrap_or_else(|_| opass_multi::assign(work)),
             _ => assign(work)?,
         };
         let supply = if self.dynamic || matches!(policy.live, Live::Steals) {
-            // They are of this work.
+            // The lists belong to this work, so this does not fail.
             let guided = Guided::new(work, &processes).map_err(|_| WorkError::NoProcess)?;
             Supply::Master { guided: Box::new(guided), centre: Centre::default() }
         } else {
@@ -197,7 +201,7 @@ impl Tasks {
         Ok(run.go())
     }
 
-    /// Carries out an assignment of this [work](Self::work), whoever made it: who reads what, and where.
+    /// Carries out any assignment of this [work](Self::work): which process reads which input, and where.
     pub fn carry_out(&self, hardware: &Hardware, work: &Work, assignment: Assignment, seed: u64) -> Outcome {
         let Assignment { processes, sources, .. } = assignment;
         let hosts: Vec<u32> = self.hosts(hardware).collect();
@@ -232,7 +236,7 @@ impl Tasks {
         }
     }
 
-    /// The tasks with their inputs, placed by lot, and the processes.
+    /// The tasks with their inputs, placed at random, and the processes.
     pub fn work(&self, hardware: &Hardware, seed: u64) -> Result<Work, Refused> {
         let n_servers = hardware.servers.len();
         Refused::copies(self.copies, n_servers)?;
@@ -254,7 +258,7 @@ impl Tasks {
         Ok(work.finish(n_servers, homes)?)
     }
 
-    /// The host of each process.
+    /// Host of each process.
     fn hosts<'a>(&self, hardware: &'a Hardware) -> impl Iterator<Item = u32> + use<'a> {
         let of_servers = hardware.servers.iter().map(|server| server.host).cycle();
         let of_clients = hardware.clients.iter().map(|client| client.host);
@@ -263,7 +267,7 @@ impl Tasks {
         of_servers.take(n_on_servers).chain(of_clients.take(n_on_clients))
     }
 
-    /// How long each task computes.
+    /// Computing time of each task.
     fn compute_ns(&self, n_tasks: usize, seed: u64) -> Vec<u64> {
         let mut draw = Seeded::new(sub_seed(seed, COMPUTING));
         let mut span = |mean_ns: u64| match self.irregular {
@@ -274,7 +278,7 @@ impl Tasks {
     }
 }
 
-/// The first server on a host.
+/// First server on a host.
 fn home(hardware: &Hardware, host: u32) -> Option<ServerId> {
     let at = hardware.servers.iter().position(|server| server.host == host);
     at.map(|server| ServerId(server as u32))
@@ -282,9 +286,9 @@ fn home(hardware: &Hardware, host: u32) -> Option<ServerId> {
 
 /// Where processes get their tasks from.
 enum Supply {
-    /// Each has a list of its own, and is told where to read each input.
+    /// Each process has its own list, and the server of each input is fixed in advance.
     Lists { lists: Vec<VecDeque<u32>>, sources: Vec<ServerId> },
-    /// They ask for one after the other.
+    /// Processes ask the master for one task after the other.
     Master { guided: Box<Guided>, centre: Centre },
 }
 
@@ -296,14 +300,14 @@ impl Supply {
     }
 }
 
-/// What a timer is for; the process is in the lower half of the tag.
+/// The purpose of a timer. The process is in the lower half of the tag.
 #[derive(Clone, Copy)]
 enum Step {
-    /// It has computed.
+    /// The process has finished computing.
     Computed,
-    /// Its question reaches the master.
+    /// The question of the process reaches the master.
     Asked,
-    /// The answer reaches it.
+    /// The answer reaches the process.
     Told,
 }
 
@@ -322,14 +326,14 @@ impl Step {
     }
 }
 
-/// A process, and what it is about.
+/// A process and its state.
 #[derive(Default)]
 struct Reader {
     host: u32,
     task: u32,
     /// The next input of the task.
     next_input: usize,
-    /// Where it reads the input before that, since when, and how much of it is left.
+    /// The server where it reads the previous input, since when, and the bytes left.
     server: ServerId,
     since_ns: u64,
     left: u64,
@@ -344,9 +348,9 @@ struct Run<'a> {
     buffer: u64,
     compute_ns: Vec<u64>,
     readers: Vec<Reader>,
-    /// How much each server was asked for.
+    /// Bytes that each server was asked for.
     asked_bytes: Vec<u64>,
-    /// Processes that want what no server that is up has.
+    /// Processes whose input is on no server that is up.
     stranded: Vec<u32>,
     actions: Vec<Action>,
     outcome: Outcome,
@@ -374,7 +378,7 @@ impl Run<'_> {
         self.outcome.close(self.work.n_inputs(), self.fabric)
     }
 
-    /// A process takes the next task off its list, or asks for it.
+    /// Takes the next task off the list of a process, or asks the master for it.
     fn next_task(&mut self, process: u32) {
         match &mut self.supply {
             Supply::Lists { lists, .. } => {
@@ -391,7 +395,7 @@ impl Run<'_> {
         }
     }
 
-    /// The master hears that a process is done with what it had, if anything, and idle.
+    /// The master learns that a process has finished its task, if it had one, and is idle.
     fn answer(&mut self, process: u32) {
         let Supply::Master { guided, centre } = &mut self.supply else { return };
         let process = ProcessId(process);
@@ -415,7 +419,7 @@ impl Run<'_> {
         self.next_input(process);
     }
 
-    /// Reads the next input of the task; if there is none, computes.
+    /// Reads the next input of the task, or computes if there is none.
     fn next_input(&mut self, process: u32) {
         let reader = &self.readers[process as usize];
         let (task, input) = (reader.task as usize, reader.next_input);
@@ -441,7 +445,7 @@ impl Run<'_> {
         self.next_task(process);
     }
 
-    /// Where a process reads an input.
+    /// The server where a process reads an input.
     fn source(&mut self, process: u32, input: usize) -> ServerId {
         if let Supply::Lists { sources, .. } = &self.supply {
             return sources[input];
@@ -457,7 +461,7 @@ impl Run<'_> {
         })
     }
 
-    /// The piece that a process is reading.
+    /// The piece that a process currently reads.
     fn piece(&self, process: u32) -> Job {
         let Reader { server, host, left, .. } = self.readers[process as usize];
         let from = self.fabric.hardware().servers[server.index()].host;
@@ -485,7 +489,7 @@ impl Run<'_> {
         }
     }
 
-    /// What was lost is read from the first replica that is up.
+    /// Reads a lost piece from the first replica that is up.
     fn read_elsewhere(&mut self, process: u32) {
         let input = self.readers[process as usize].next_input - 1;
         let mut set = self.work.replicas().of(input).iter().copied();

@@ -1,4 +1,4 @@
-//! How people write spans of time, sizes and rates.
+//! Spans of time, sizes and rates, as users write them.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::de::{self, Deserialize, Deserializer, Visitor};
 
 use crate::hardware::Rate;
 
-/// What is not a span, a size or a rate.
+/// A text that is not a span of time, a size or a rate.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{text}` is not {wanted}")]
 pub struct UnitError {
@@ -58,12 +58,13 @@ const SIZE_UNITS: [(&str, u64); 13] = [
 const BIT_UNITS: [(&str, u64); 4] =
     [("kb", 125), ("Mb", 125_000), ("Gb", 125_000_000), ("Tb", 125_000_000_000)];
 
-/// The number before a unit, times what the unit stands for; exactly, as a numerator and a power of ten below it.
+/// The number before a unit, times the value of the unit. The result is exact: a numerator and a power of ten as the
+/// denominator.
 fn parse(text: &str, units: &[(&str, u64)]) -> Option<(u128, u128)> {
     const MOST: u128 = 1_000_000_000_000_000_000;
     let text = text.trim();
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_').unwrap_or(text.len());
-    // Underscores only between digits, as TOML has them.
+    // Underscores are allowed only between digits, as in TOML.
     let is_digit = |c: Option<char>| c.is_some_and(|c| c.is_ascii_digit());
     let mut joints = text[..end].match_indices('_');
     if joints.any(|(k, _)| !is_digit(text[..k].chars().last()) || !is_digit(text[k + 1..].chars().next())) {
@@ -82,7 +83,7 @@ fn parse(text: &str, units: &[(&str, u64)]) -> Option<(u128, u128)> {
     (value <= MOST * denominator).then_some((value, denominator))
 }
 
-/// To the nearest whole number.
+/// Rounds to the nearest whole number.
 fn rounded((numerator, denominator): (u128, u128)) -> u64 {
     ((numerator + denominator / 2) / denominator) as u64
 }
@@ -117,7 +118,7 @@ impl FromStr for PerSecond {
     }
 }
 
-/// Takes a string, or where a plain number makes sense, that.
+/// Accepts a string or, where a plain number makes sense, a number.
 struct Written<T> {
     wanted: &'static str,
     from_number: fn(u64) -> Option<T>,

@@ -1,13 +1,14 @@
-//! Writes: clients send what they write where a policy says (papers 004 and 003 §4.6).
+//! Writes: clients send their writes to the servers that a policy picks (papers 004 and 003 §4.6).
 //!
-//! Each client has as many writes at once as it has slots. Writes wait until a window is full, or until nobody has anything
-//! under way who could fill it; then the window is placed. So with as many clients as a window has writes, one window
-//! follows the other; and in windows of one write each client goes through its own, as in paper 003. Or windows open at fixed
-//! intervals, whatever is under way, as in paper 004.
+//! Each client has as many writes in flight as it has slots. Writes wait until a window is full, or until no write is
+//! in flight whose client could still fill it. Then the window is placed. So with as many clients as a window has
+//! writes, one window follows the other. With windows of one write, each client goes through its own writes, as in
+//! paper 003. Alternatively windows open at fixed intervals, whatever is in flight, as in paper 004.
 //!
-//! Copies are written in a pipeline: the client sends to the first server, this to the second, and so on, at the same time.
-//! A write is done when all of its copies are. `two-choice` asks servers before it writes, a round trip of messages; logs are
-//! kept by clients and cost nothing. A copy that is lost goes to the next server that is up and has none.
+//! Copies are written in a pipeline: the client sends to the first server, which sends to the second, and so on, all at
+//! the same time. A write is done when all of its copies are. `two-choice` asks servers before it writes, which takes a
+//! round trip of messages. Clients keep the logs, which cost nothing. A copy that is lost goes to the next server that
+//! is up and has no copy of the write.
 
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::MemberId;
@@ -24,47 +25,48 @@ use crate::outcome::Outcome;
 use crate::refused::Refused;
 use crate::units::{Bytes, Span};
 
-/// What is drawn from the seed.
+/// Purposes of the random draws, for their sub-seeds.
 const OBJECTS: u64 = 1;
 const LOADS: u64 = 2;
 const PLACES: u64 = 3;
 
-/// A server's backlog consists of so many earlier writes at most.
+/// Maximum number of earlier writes in a server's backlog.
 const MOST_EARLIER: u64 = 1024;
 
-/// Writes of all clients, in turn, each to an object drawn by lot. As they are by default: medium I/O of paper 004 §4.
+/// Writes of all clients, in turn, each to an object drawn at random. The defaults are the medium I/O of paper 004 §4.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Writes {
-    /// How many, of all clients together.
+    /// Number of writes of all clients together.
     pub writes: u32,
-    /// How many are placed together, at least 1.
+    /// Number of writes that are placed together; at least 1.
     pub window: u32,
-    /// How often a window of so many writes opens. If not given, clients write when they have a slot.
+    /// How often a window of `window` writes opens. If not given, a client writes as soon as it has a free slot.
     pub every: Option<Span>,
-    /// How long they are.
+    /// Sizes of the writes.
     pub sizes: Sizes,
-    /// How many objects there are to write to.
+    /// Number of objects to write to.
     pub objects: u32,
-    /// Copies of each write, on different servers.
+    /// Number of copies of each write, on different servers.
     pub copies: u32,
-    /// How much lighter than the default a server has to be.
+    /// By how much the load of a server must be below that of the default server.
     pub threshold: Bytes,
     /// How often `nltr` halves the servers.
     pub levels: u32,
-    /// By what servers are sorted.
+    /// The key by which servers are sorted.
     pub sort: Sort,
-    /// Whether servers are sorted again for each write; else once a window.
+    /// Whether servers are sorted again for each write, rather than once per window.
     pub resort: bool,
-    /// For so many writes all know what a server has answered to `two-choice`; 0: who asked alone, for one copy.
+    /// Number of writes for which a server's answer to `two-choice` is known to all. 0: only the client that asked
+    /// knows it, for one copy.
     pub shared_writes: u32,
-    /// Whether the log is told what is done. Without, loads only grow, as in paper 004.
+    /// Whether the log learns about completed writes. If not, loads only grow, as in paper 004.
     pub completions: bool,
-    /// How often servers report their connections, under `hm-lru`; first at the start. 0: never.
+    /// How often servers report their connections under `hm-lru`, beginning at the start. 0: never.
     pub heartbeat: Span,
-    /// Whether who is chosen counts as connected until it reports again.
+    /// Whether a chosen server counts as connected until its next report.
     pub optimistic: bool,
-    /// What servers have to do at first.
+    /// Backlog of the servers at the start.
     pub backlog: Option<Backlog>,
 }
 
@@ -90,38 +92,38 @@ impl Default for Writes {
     }
 }
 
-/// By what servers are sorted.
+/// The key by which servers are sorted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sort {
-    /// The least loaded first.
+    /// By load, the lowest first.
     Load,
-    /// The most probable first, by the formulas of paper 004.
+    /// By probability, the highest first, from the formulas of paper 004.
     Probability,
 }
 
-/// How long writes are.
+/// Sizes of writes.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(
     untagged,
     expecting = "write sizes as `\"64MB\"`, as `{ from = \"4MB\", to = \"10MB\" }` or as a list of these with a `weight` each"
 )]
 pub enum Sizes {
-    /// All the same.
+    /// One size for all writes.
     One(Bytes),
-    /// Any size in a range, all alike.
+    /// Sizes uniformly distributed over a range.
     Between(Range),
     /// Classes of sizes, drawn by weight.
     Mixed(Vec<Class>),
 }
 
-/// Sizes from the one to the other, both included.
+/// A range of sizes, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Range {
-    /// The shortest.
+    /// The smallest size.
     pub from: Bytes,
-    /// The longest.
+    /// The largest size.
     pub to: Bytes,
 }
 
@@ -129,27 +131,28 @@ pub struct Range {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Class {
-    /// The shortest.
+    /// The smallest size.
     pub from: Bytes,
-    /// The longest.
+    /// The largest size.
     pub to: Bytes,
-    /// How often, compared with other classes.
+    /// Frequency relative to other classes.
     pub weight: u32,
 }
 
-/// What servers have to do at first: earlier writes, of nobody here and mean length. As in paper 004 §4 by default.
+/// Backlog of the servers at the start: earlier writes of mean size, which belong to no client. The defaults are those
+/// of paper 004 §4.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Backlog {
-    /// How much a server has to do on average, stragglers aside.
+    /// Mean backlog of a server, stragglers aside.
     pub mean: Bytes,
-    /// The standard deviation of that; loads are distributed normally.
+    /// Standard deviation of the backlog, which is normally distributed.
     pub deviation: Bytes,
-    /// Which part of the servers are stragglers, drawn by lot.
+    /// Share of the servers that are stragglers, drawn at random.
     pub stragglers: f64,
-    /// How many times the mean they have to do on top.
+    /// Additional backlog of a straggler, as a multiple of the mean.
     pub times: f64,
-    /// Whether the log knows. Who is asked always does.
+    /// Whether the log knows the backlog. A server that is asked always does.
     pub known: bool,
 }
 
@@ -169,7 +172,7 @@ impl Sizes {
     }
 }
 
-/// The classes of sizes, valid.
+/// The classes of sizes, validated.
 struct Mix {
     classes: Vec<Class>,
     weight: u32,
@@ -209,7 +212,7 @@ impl Mix {
         0
     }
 
-    /// The mean length, at least a byte.
+    /// Mean size, at least one byte.
     fn mean(&self) -> u64 {
         let middle = |class: &Class| u128::from(class.from.0) + u128::from(class.to.0);
         let sum: u128 = self.classes.iter().map(|class| middle(class) / 2 * u128::from(class.weight)).sum();
@@ -232,10 +235,10 @@ impl Backlog {
         }
     }
 
-    /// The load of each server.
+    /// Backlog of each server.
     fn loads(&self, n_servers: u32, draw: &mut dyn Draw) -> Vec<u64> {
         let (mean, deviation) = (self.mean.0 as f64, self.deviation.0 as f64);
-        // A sum of twelve is normal enough, and the same on every machine.
+        // A sum of twelve uniform numbers is close enough to normal, and the same on every machine.
         let mut normal = || (0..12).map(|_| draw.unit()).sum::<f64>() - 6.0;
         let mut loads: Vec<u64> =
             (0..n_servers).map(|_| (mean + deviation * normal()).max(0.0) as u64).collect();
@@ -249,20 +252,21 @@ impl Backlog {
 }
 
 impl Writes {
-    /// No write is longer.
+    /// Size of the largest possible write.
     pub(crate) fn most_bytes(&self) -> u64 {
         self.sizes.classes().iter().map(|class| class.to.0).max().unwrap_or(0)
     }
 
-    /// Refuses what cannot be on so many servers.
+    /// Refuses settings that are impossible with `n_servers` servers.
     pub(crate) fn check(&self, n_servers: usize) -> Result<(), Refused> {
         Refused::copies(self.copies, n_servers)?;
         Mix::new(&self.sizes)?;
         self.backlog.as_ref().map_or(Ok(()), Backlog::check)
     }
 
-    /// Runs them under a policy that places writes. Responses are from when a client wants to write to when all copies are
-    /// written. The bytes of servers are those of these writes; redirected are those without a copy on the default server.
+    /// Runs the writes under a policy that places them. A response lasts from when a client wants to write until all
+    /// copies are written. The bytes of servers count only these writes, not the backlog. Redirected writes are those
+    /// without a copy on the default server.
     pub fn run(
         &self,
         hardware: &Hardware,
@@ -319,7 +323,7 @@ impl Writes {
         Ok(run.go()?)
     }
 
-    /// What each server has to do at first.
+    /// Backlog of each server at the start.
     pub fn backlogs(&self, n_servers: u32, seed: u64) -> Result<Vec<u64>, Refused> {
         let Some(backlog) = &self.backlog else { return Ok(vec![0; n_servers as usize]) };
         backlog.check()?;
@@ -354,7 +358,7 @@ impl Writes {
     }
 }
 
-/// Tags of earlier writes are above; those of copies are below.
+/// Tags from here on belong to earlier writes, lower ones to copies.
 const EARLIER: u64 = 1 << 63;
 
 struct Run<'a> {
@@ -370,18 +374,18 @@ struct Run<'a> {
     writes: Vec<Write>,
     issued_ns: Vec<u64>,
     n_copies_left: Vec<u32>,
-    /// How each copy is being written, or was.
+    /// The job of each copy, in flight or done.
     jobs: Vec<Option<Job>>,
-    /// Writes of windows so far, where these open at fixed intervals.
+    /// Number of writes in the windows opened so far, if windows open at fixed intervals.
     n_opened: usize,
-    /// Else the next write of each client.
+    /// Otherwise, the next write of each client.
     next_of_clients: Vec<usize>,
-    /// Writes that wait for their window to be full.
+    /// Writes that wait until their window is full.
     waiting: Vec<usize>,
     n_under_way: usize,
-    /// The server and the length of each earlier write.
+    /// Server and size of each earlier write.
     earlier: Vec<(MemberId, u64)>,
-    /// Copies that no server is up for.
+    /// Copies for which no server is up.
     stranded: Vec<u64>,
     draw: Seeded,
     written: Vec<u64>,
@@ -389,7 +393,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    /// Servers get their backlogs, and clients issue what they can.
+    /// Gives servers their backlogs, and issues the first writes of the clients.
     fn begin(&mut self, backlogs: &[u64], length: u64) {
         for (server, &backlog) in (0..).map(MemberId).zip(backlogs) {
             let length = length.max(backlog.div_ceil(MOST_EARLIER));
@@ -437,7 +441,7 @@ impl Run<'_> {
         Ok(outcome)
     }
 
-    /// Every server reports, and will again while there is something to wait for.
+    /// Every server reports, and will report again while writes are outstanding.
     fn beat(&mut self) {
         if self.heartbeat_ns == 0 {
             return;
@@ -455,7 +459,7 @@ impl Run<'_> {
         }
     }
 
-    /// The next writes are issued, whatever is under way.
+    /// Issues the next writes, whatever is in flight.
     fn open_window(&mut self) {
         let now_ns = self.fabric.now_ns();
         let end = self.n_opened.saturating_add(self.window).min(self.writes.len());
@@ -467,7 +471,7 @@ impl Run<'_> {
         }
     }
 
-    /// A client issues its next write, if it has one.
+    /// Issues the next write of a client, if there is one.
     fn issue(&mut self, client: usize) {
         let write = self.next_of_clients[client];
         if write < self.writes.len() {
@@ -477,7 +481,7 @@ impl Run<'_> {
         }
     }
 
-    /// Places what waits, window by window, unless more is to come.
+    /// Places the waiting writes, window by window, unless more are to come.
     fn place_full_windows(&mut self) -> Result<(), PlaceError> {
         let is_open = self.every_ns.is_some();
         while self.waiting.len() >= self.window
@@ -486,7 +490,7 @@ impl Run<'_> {
             let rest = self.waiting.split_off(self.window.min(self.waiting.len()));
             let window = std::mem::replace(&mut self.waiting, rest);
             self.n_under_way += window.len();
-            // Who asks does so for each write alone.
+            // A policy that asks servers does so for each write separately.
             let n_together = if self.asks { 1 } else { window.len() };
             window.chunks(n_together).try_for_each(|together| self.place(together))?;
         }
@@ -500,7 +504,7 @@ impl Run<'_> {
         self.placer.window(self.fabric.now_ns(), &writes, &mut self.draw, &mut servers)?;
         let n_probes = self.placer.n_probes() - n_probes;
         self.outcome.n_messages += 2 * n_probes;
-        // All are asked at once.
+        // All servers are asked at once.
         let after_ns = if n_probes > 0 { 2 * self.fabric.hardware().message_ns } else { 0 };
         for (&write, servers) in together.iter().zip(servers.chunks(self.n_copies)) {
             if !servers.contains(&self.writes[write].default) {
@@ -511,7 +515,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Sends all copies on their way, from server to server.
+    /// Sends all copies, from server to server.
     fn send(&mut self, write: usize, servers: &[MemberId], after_ns: u64) {
         let hardware = self.fabric.hardware();
         let mut from = hardware.clients[write % hardware.clients.len()].host;
@@ -523,7 +527,7 @@ impl Run<'_> {
         }
     }
 
-    /// Sends a copy so long from now; gives when it arrives.
+    /// Sends a copy after `after_ns`. Returns when it arrives.
     fn submit(&mut self, job: Job, after_ns: u64) -> u64 {
         let is_remote = job.from != job.to;
         self.outcome.n_messages += u64::from(is_remote);
@@ -567,7 +571,7 @@ impl Run<'_> {
         self.outcome.findings.note(self.placer.servers_mut().log.complete(server, bytes.into()));
     }
 
-    /// A lost copy goes to the next server that is up and has none.
+    /// Sends a lost copy to the next server that is up and has no copy of the write.
     fn send_elsewhere(&mut self, tag: u64) {
         let Some(job) = self.jobs[tag as usize] else { return };
         let write = tag as usize / self.n_copies;

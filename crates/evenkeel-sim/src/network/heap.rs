@@ -1,12 +1,12 @@
-//! A heap whose items are dense numbers and whose keys may change.
+//! A heap whose items are dense numbers and whose keys can change.
 
 const ABSENT: u32 = u32::MAX;
 
-/// A binary heap, smallest key first, that knows where each item stands.
+/// A binary heap, smallest key first, that knows the position of each item.
 #[derive(Debug, Clone)]
 pub(super) struct Heap<K> {
     nodes: Vec<(K, u32)>,
-    /// Of each item, its place in `nodes`.
+    /// Position of each item in `nodes`.
     places: Vec<u32>,
 }
 
@@ -33,7 +33,7 @@ impl<K: Copy + PartialOrd> Heap<K> {
         }
     }
 
-    /// Removes the item if it is here.
+    /// Removes the item if it is present.
     pub(super) fn remove(&mut self, item: u32) {
         let place = self.places.get(item as usize).copied().unwrap_or(ABSENT);
         if place == ABSENT {
@@ -47,7 +47,7 @@ impl<K: Copy + PartialOrd> Heap<K> {
         }
     }
 
-    /// Puts `node` at or around `place`, whose own node is gone.
+    /// Puts `node` at or near `place`, whose own node is gone.
     fn replace(&mut self, place: usize, node: (K, u32)) {
         if place > 0 && node.0 < self.nodes[(place - 1) / 2].0 {
             self.rise(place, node);

@@ -6,14 +6,14 @@ mod share;
 use heap::Heap;
 use share::Shares;
 
-/// Names a flow. The id of a flow that is gone names nothing, also when its place is taken again.
+/// Identifies a flow. The id of a flow that is gone identifies nothing, even after its place is reused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct FlowId {
     place: u32,
     generation: u32,
 }
 
-/// When a flow ends, then its age: the order in which ends are told.
+/// When a flow ends, then its age: the order in which ends are reported.
 type End = (u64, u64);
 
 #[derive(Debug, Clone)]
@@ -21,10 +21,10 @@ struct Flow {
     generation: u32,
     state: State,
     tag: u64,
-    /// The number of flows started before.
+    /// Number of flows started before this one.
     age: u64,
     bytes: u64,
-    /// Bytes left at `since`, from when on the flow has this rate.
+    /// Bytes left at `since`, the time from which the flow has its current rate.
     left: f64,
     since: u64,
     rate: f64,
@@ -33,7 +33,7 @@ struct Flow {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum State {
     UnderWay,
-    /// Ended and not yet told.
+    /// Ended but not yet reported.
     Ended,
     /// An empty place.
     Gone,
@@ -54,7 +54,7 @@ impl Flow {
         self.rate = rate;
     }
 
-    /// When nothing is left; never at rate zero or beyond the end of time.
+    /// When no bytes are left; `None` if never, at rate zero or beyond the last representable time.
     fn end(&self) -> Option<u64> {
         let due = self.left - self.slack();
         if due <= 0.0 {
@@ -73,7 +73,7 @@ impl Flow {
         }
     }
 
-    /// What may be left of the flow by rounding alone, so that a rate of a third does not end a nanosecond late.
+    /// Bytes that may be left by rounding alone. Without this slack, a rate of a third would end a nanosecond late.
     fn slack(&self) -> f64 {
         const PART: f64 = 1.0 / (1_u64 << 44) as f64;
         const MOST: f64 = 1.0 / 256.0;
@@ -82,19 +82,19 @@ impl Flow {
     }
 }
 
-/// Hosts whose network cards are shared fairly by the flows between them.
+/// Hosts whose network cards are shared fairly among the flows between them.
 ///
-/// Each host has a link up and a link down. A flow from one host to another crosses the first one's up link and the
-/// second one's down link; a flow from a host to itself crosses none. The rates are at all times the max-min fair ones
-/// under the links' capacities and the flows' caps: no flow can be faster without one that is no faster being slower.
+/// Each host has an uplink and a downlink. A flow from one host to another crosses the uplink of the first and the
+/// downlink of the second. A flow from a host to itself crosses no link. Rates are always max-min fair under the links'
+/// capacities and the flows' caps: no flow can go faster unless one that is no faster goes slower.
 ///
 /// A rate holds from one change to the next: with `b` bytes left at `t0`, a flow of rate `r` has `b - r (t - t0)` left
 /// at `t` and ends at `t0 + b / r`, rounded up to whole nanoseconds.
 ///
-/// Changes at one instant count as one; rates are worked out when they are next needed. Time does not go back: an
-/// earlier time is taken as the latest so far. A flow leaves either by [`advance`](Self::advance), which tells its end,
-/// or by [`stop`](Self::stop). Rates and capacities are bytes per nanosecond, possibly infinite; one that is negative
-/// or not a number is zero.
+/// Changes at the same instant count as one, and rates are computed when they are next needed. Time does not go back:
+/// an earlier time is treated as the latest so far. A flow leaves either through [`advance`](Self::advance), which
+/// reports its end, or through [`stop`](Self::stop). Rates and capacities are in bytes per nanosecond and may be
+/// infinite. A negative value or NaN counts as zero.
 #[derive(Debug, Clone)]
 pub struct Network {
     now: u64,
@@ -104,17 +104,17 @@ pub struct Network {
     flows: Vec<Flow>,
     empty: Vec<u32>,
     ends: Heap<End>,
-    /// Ended and not yet told, or stopped since.
+    /// Flows that have ended and are not yet reported. They may have been stopped since.
     ended: Vec<(End, FlowId)>,
     changed: Vec<u32>,
 }
 
 impl Network {
-    /// A network of hosts with these capacities up and down.
+    /// Creates a network of hosts with these uplink and downlink capacities.
     ///
     /// # Panics
     ///
-    /// When the two differ in length.
+    /// If the two slices differ in length.
     pub fn new(up: &[f64], down: &[f64]) -> Self {
         assert_eq!(up.len(), down.len(), "each host has a link up and a link down");
         let capacities = up.iter().zip(down).flat_map(|(&up, &down)| [up, down]).map(at_least_zero);
@@ -131,11 +131,11 @@ impl Network {
         }
     }
 
-    /// Starts a flow of `bytes` that is never faster than `cap`. The tag is what `advance` will tell.
+    /// Starts a flow of `bytes` that is never faster than `cap`. `advance` reports its end with this tag.
     ///
     /// # Panics
     ///
-    /// When there is no such host.
+    /// If there is no such host.
     pub fn start(&mut self, now_ns: u64, from: u32, to: u32, bytes: u64, cap: f64, tag: u64) -> FlowId {
         assert!(from < self.n_hosts && to < self.n_hosts, "flow {tag} from {from} to {to}: no such host");
         self.pass(now_ns);
@@ -151,7 +151,7 @@ impl Network {
         id
     }
 
-    /// Changes a flow's cap; zero stalls it. Does nothing to a flow that has ended or is gone.
+    /// Changes a flow's cap. Zero stalls the flow. Does nothing to a flow that has ended or is gone.
     pub fn set_cap(&mut self, now_ns: u64, flow: FlowId, cap: f64) {
         self.pass(now_ns);
         if self.get(flow).is_some_and(|f| f.state == State::UnderWay) {
@@ -159,9 +159,9 @@ impl Network {
         }
     }
 
-    /// Takes a flow away and returns the bytes it has moved, rounded down; zero if it is gone already.
+    /// Removes a flow and returns the bytes it has moved, rounded down; zero if it is already gone.
     ///
-    /// A flow whose end is not yet told has moved them all, and its end will not be told.
+    /// A flow that has ended but is not yet reported has moved all its bytes. Its end will not be reported.
     pub fn stop(&mut self, now_ns: u64, flow: FlowId) -> u64 {
         let moved = self.moved(now_ns, flow);
         if let Some(state) = self.get(flow).map(|f| f.state) {
@@ -173,13 +173,13 @@ impl Network {
         moved
     }
 
-    /// The bytes a flow has moved, rounded down; zero if it is gone.
+    /// Bytes a flow has moved, rounded down; zero if it is gone.
     pub fn moved(&mut self, now_ns: u64, flow: FlowId) -> u64 {
         self.pass(now_ns);
         self.get(flow).map_or(0, |f| f.moved(self.now))
     }
 
-    /// When the next flow ends if nothing changes, at the earliest now; none if no flow will.
+    /// When the next flow ends if nothing changes, now at the earliest; `None` if no flow will end.
     pub fn next_end(&mut self) -> Option<u64> {
         self.update();
         if self.ended.iter().any(|&(_, id)| self.get(id).is_some()) {
@@ -188,7 +188,7 @@ impl Network {
         self.ends.first().map(|((end, _), _)| end)
     }
 
-    /// Adds the tags of the flows that have ended by now and were not told yet, by end and then by age.
+    /// Adds the tags of the flows that have ended by now and are not yet reported, in order of end, then of age.
     pub fn advance(&mut self, now_ns: u64, ended: &mut Vec<u64>) {
         self.run(now_ns);
         let mut told = std::mem::take(&mut self.ended);
@@ -202,13 +202,13 @@ impl Network {
         self.ended = told;
     }
 
-    /// The present rate of a flow; zero if it has ended or is gone.
+    /// Current rate of a flow; zero if it has ended or is gone.
     pub fn rate(&mut self, flow: FlowId) -> f64 {
         self.update();
         self.get(flow).filter(|f| f.state == State::UnderWay).map_or(0.0, |f| f.rate)
     }
 
-    /// The number of flows that are under way or whose end is not yet told.
+    /// Number of flows that are in flight, or whose end is not yet reported.
     pub fn n_flows(&self) -> usize {
         self.flows.len() - self.empty.len()
     }
@@ -218,15 +218,15 @@ impl Network {
         (flow.generation == id.generation && flow.state != State::Gone).then_some(flow)
     }
 
-    /// Lets time pass before a change. At the same instant there is nothing to do, which is what makes changes count
-    /// as one.
+    /// Lets time pass before a change. At the same instant there is nothing to do, so changes at one instant count as
+    /// one.
     fn pass(&mut self, now: u64) {
         if now > self.now {
             self.run(now);
         }
     }
 
-    /// Goes from end to end up to `now`: each end changes the rates of others.
+    /// Goes from end to end up to `now`, since each end changes the rates of other flows.
     fn run(&mut self, now: u64) {
         let now = now.max(self.now);
         loop {
@@ -255,7 +255,7 @@ impl Network {
         }
     }
 
-    /// Brings rates and ends up to date. Flows whose rate stays keep their end.
+    /// Brings rates and ends up to date. Flows whose rate does not change keep their end.
     fn update(&mut self) {
         self.shares.solve(&mut self.changed);
         for place in self.changed.drain(..) {
@@ -294,7 +294,7 @@ impl Network {
     }
 }
 
-/// The least whole number that is not below `x`; zero for negative ones.
+/// Smallest whole number that is not below `x`; zero for negative numbers.
 fn round_up(x: f64) -> u64 {
     let whole = x as u64;
     whole.saturating_add(u64::from((whole as f64) < x))

@@ -1,4 +1,4 @@
-//! Max-min fair rates of flows that cross links, kept up to date change by change.
+//! Max-min fair rates of flows that cross links, updated change by change.
 
 use super::heap::Heap;
 
@@ -15,13 +15,13 @@ struct Member {
 struct Link {
     capacity: f64,
     members: Vec<Member>,
-    /// Members or their caps have changed since the last solution.
+    /// Whether members or their caps have changed since the last solution.
     stale: bool,
-    /// The level has changed in the solution under way.
+    /// Whether the level has changed during the current solution.
     moved: bool,
 }
 
-/// Where a flow sits: a link and its place among the link's members.
+/// Where a flow sits: a link, and its index among the link's members.
 #[derive(Debug, Clone, Copy)]
 struct Seat {
     link: u32,
@@ -32,7 +32,7 @@ struct Seat {
 struct Seats {
     cap: f64,
     rate: f64,
-    /// At the even and at the odd link; `None` for a flow that crosses no link.
+    /// Seats at the even and at the odd link; `None` for a flow that crosses no link.
     at: Option<[Seat; 2]>,
 }
 
@@ -52,24 +52,24 @@ struct Seats {
 ///   x_l = infinity    if the sum of the u_f is no more than C_l
 /// ```
 ///
-/// These rates are the max-min fair ones: a flow that is not at its cap has the rate `x_l` of a link that is full and
-/// where no flow is faster, and the only allocation in which each flow has such a bottleneck is the max-min fair one.
+/// These rates are max-min fair: a flow that is not at its cap has the rate `x_l` of a link that is full and where no
+/// flow is faster. The only allocation in which each flow has such a bottleneck is the max-min fair one.
 ///
 /// # Keeping up with changes
 ///
-/// In (1) a `u_f >= x_l` may be replaced by any other value that is at least `x_l`: levels depend on lower levels only.
-/// So a change spreads upwards, and the solver visits the links it reaches in the order of their levels. A link is off
-/// when its level differs from its target, the right side of (1) at the present levels; the queue holds the links that
-/// are off by key = min(level, target). The link with the least key `k` takes its target for its level:
+/// In (1), a `u_f >= x_l` may be replaced by any other value that is at least `x_l`: levels depend on lower levels
+/// only. So a change spreads upwards, and the solver visits the links it reaches in the order of their levels. A link
+/// is off when its level differs from its target, which is the right side of (1) at the current levels. The queue holds
+/// the links that are off, by key = min(level, target). The link with the least key `k` takes its target as its level:
 ///
-/// - Both the old and the new level are at least `k`, so targets up to `k` stay, and a target above `k` stays above
-///   or falls to `k` at the least: at `x = k` the sum in (1) is the same before and after. Keys never fall.
-/// - A link that has come down to its target `k` is therefore final. A link that has gone up may have to move again;
-///   so the first time it goes up to its target, which is mostly right, and later to infinity, from where it only comes
-///   down. Each link moves three times at most.
-/// - With the queue empty, (1) holds everywhere. A link that no change reaches is never looked at.
+/// - Both the old and the new level are at least `k`. So targets up to `k` do not change, and a target above `k` stays
+///   above `k` or falls to `k` at the least: at `x = k` the sum in (1) is the same before and after. Keys never fall.
+/// - A link that has come down to its target `k` is therefore final. A link that has gone up may have to move again. So
+///   the first time it goes up to its target, which is usually right. Later it goes up to infinity, from where it only
+///   comes down. Each link moves at most three times.
+/// - When the queue is empty, (1) holds everywhere. A link that no change reaches is never looked at.
 ///
-/// Floats round, so a target is held at or above `k`; with that the argument above bounds the work in floats as well.
+/// Floats round, so a target is kept at or above `k`. With that, the argument above bounds the work in floats as well.
 #[derive(Debug, Clone)]
 pub(super) struct Shares {
     links: Vec<Link>,
@@ -79,7 +79,7 @@ pub(super) struct Shares {
     off: Heap<f64>,
     stale_links: Vec<u32>,
     stale_flows: Vec<u32>,
-    /// Links whose level has changed in this solution, and their level before.
+    /// Links whose level has changed in this solution, with their previous level.
     moved: Vec<(u32, f64)>,
 }
 
@@ -101,7 +101,7 @@ impl Shares {
         }
     }
 
-    /// Adds the flow `flow`, a small number that no present flow has, at an even and an odd link or at none.
+    /// Adds the flow `flow` at an even and an odd link, or at none. `flow` is a small number that no present flow has.
     pub(super) fn join(&mut self, flow: u32, links: Option<[u32; 2]>, cap: f64) {
         let at = links.map(|[even, odd]| [self.sit(flow, even, odd, cap), self.sit(flow, odd, even, cap)]);
         let seats = Seats { cap, rate: 0.0, at };
@@ -181,7 +181,8 @@ impl Shares {
         self.spread(link, key);
     }
 
-    /// Renews the targets that may notice that the link's level has changed from or to `key`, the lower of the two.
+    /// Updates the targets that a change of the link's level can affect. `key` is the lower of the old and the new
+    /// level.
     fn spread(&mut self, link: u32, key: f64) {
         for i in 0..self.links[link as usize].members.len() {
             let Member { cap, other, .. } = self.links[link as usize].members[i];
@@ -191,7 +192,7 @@ impl Shares {
         }
     }
 
-    /// Renews the link's target, which is known to be at least `floor`.
+    /// Updates the link's target, which is known to be at least `floor`.
     fn aim(&mut self, link: u32, floor: f64) {
         let target = fill(&self.links[link as usize], &self.levels, self.targets[link as usize]);
         self.targets[link as usize] = if target < floor { floor } else { target };
@@ -214,7 +215,7 @@ impl Shares {
             let new = self.levels[link as usize];
             let low = least(old, new);
             for member in &self.links[link as usize].members {
-                // A flow held below both levels by its cap or its other link does not notice this one.
+                // This link does not affect a flow that its cap or its other link holds below both levels.
                 let bound = least(member.cap, self.levels[member.other as usize]);
                 if bound >= low {
                     update_rate(&mut self.flows, member.flow, least(bound, new), changed);
@@ -240,8 +241,8 @@ fn update_rate(flows: &mut [Seats], flow: u32, rate: f64, changed: &mut Vec<u32>
 
 /// The right side of (1), found by Newton's method from `guess`.
 ///
-/// The sum in (1) is concave in `x`, so one step from anywhere lands at or below the solution, and further steps rise
-/// to it: those that cannot take their part leave the rest to the others, whose parts grow.
+/// The sum in (1) is concave in `x`, so one step from anywhere lands at or below the solution. Further steps rise to
+/// it: flows that cannot use their part leave the rest to the others, whose parts grow.
 fn fill(link: &Link, levels: &[f64], guess: f64) -> f64 {
     if link.members.is_empty() || link.capacity == f64::INFINITY {
         return f64::INFINITY;
@@ -280,7 +281,7 @@ fn held_below(level: f64, members: &[Member], levels: &[f64]) -> (f64, f64) {
     (held, takers)
 }
 
-/// Which of a flow's two seats is at this link.
+/// Index of the seat that a flow has at this link.
 fn side(link: u32) -> usize {
     link as usize % 2
 }

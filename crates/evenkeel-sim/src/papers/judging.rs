@@ -1,9 +1,9 @@
-//! From data to verdicts: what experiments have in common.
+//! From data to verdicts: code that all experiments share.
 
 use super::{Claim, Variation, Verdict};
 use crate::outcome::Estimate;
 
-/// What a paper says, and how that is judged.
+/// A claim of a paper, and how it is judged.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Statement {
     pub(super) id: &'static str,
@@ -14,7 +14,7 @@ pub(super) struct Statement {
     pub(super) figure: Option<&'static str>,
 }
 
-/// A verdict, and what it rests on.
+/// A verdict and its evidence.
 #[derive(Clone, Debug)]
 pub(super) struct Finding {
     pub(super) verdict: Verdict,
@@ -28,7 +28,7 @@ impl Finding {
 }
 
 impl Statement {
-    /// Judged by one rule on the data of the chosen parameters, which come first, and on those of each variation.
+    /// Judges data by one rule: first the data of the chosen parameters, then those of each variation.
     pub(super) fn judged<N: Into<String> + Clone, D>(
         self,
         data: &[(N, D)],
@@ -44,22 +44,22 @@ impl Statement {
     }
 }
 
-/// The mean of some runs; not a number if there are none.
+/// The mean of some runs; NaN if there are none.
 pub(super) fn estimate(runs: impl IntoIterator<Item = f64>) -> Estimate {
     let runs: Vec<f64> = runs.into_iter().collect();
     Estimate::of(&runs).unwrap_or(Estimate { mean: f64::NAN, margin: None })
 }
 
-/// What is certain of an estimate: its interval.
+/// The confidence interval of an estimate.
 pub(super) trait Interval {
     /// The lower end.
     fn low(&self) -> f64;
     /// The upper end.
     fn high(&self) -> f64;
-    /// `0.65 ± 0.01`, with so many digits.
+    /// Formats as `0.65 ± 0.01`, with `digits` digits.
     fn tell(&self, digits: usize) -> String;
 
-    /// Whether it is certainly below something.
+    /// Whether the whole interval is below `other`.
     fn is_below(&self, other: f64) -> bool {
         self.high() < other
     }
@@ -82,26 +82,26 @@ impl Interval for Estimate {
     }
 }
 
-/// A mean and its margin, for people.
+/// A mean and its margin, as text.
 pub(super) fn shown(estimate: Estimate) -> String {
     let margin = estimate.margin.map_or(String::new(), |margin| format!(" ± {margin:.3}"));
     format!("{:.3}{margin}", estimate.mean)
 }
 
-/// A share in percent.
+/// A share in percent, as text.
 pub(super) fn percent(share: f64) -> String {
     percents(Estimate { mean: share, margin: None })
 }
 
-/// The mean of a share and its margin in percent.
+/// The mean of a share and its margin in percent, as text.
 pub(super) fn percents(share: Estimate) -> String {
-    // What rounds to nothing has no sign.
+    // A value that rounds to zero has no sign.
     let tenths = |share: f64| (1000.0 * share).round() / 10.0 + 0.0;
     let margin = share.margin.map_or(String::new(), |margin| format!(" ± {:.1}", tenths(margin)));
     format!("{:.1}{margin} %", tenths(share.mean))
 }
 
-/// The lowest and the highest of some means, for people.
+/// The lowest and the highest of some means, as text.
 pub(super) fn range(estimates: impl IntoIterator<Item = Estimate>) -> String {
     let mut sorted: Vec<Estimate> = estimates.into_iter().collect();
     sorted.sort_by(|a, b| a.mean.total_cmp(&b.mean));
@@ -111,7 +111,7 @@ pub(super) fn range(estimates: impl IntoIterator<Item = Estimate>) -> String {
     }
 }
 
-/// Counts how many of some are so.
+/// Counts how many of the tests are true.
 pub(super) fn count(tests: impl IntoIterator<Item = bool>) -> Count {
     tests.into_iter().fold(Count { n: 0, of: 0 }, |count, is_so| Count {
         n: count.n + usize::from(is_so),
@@ -119,7 +119,7 @@ pub(super) fn count(tests: impl IntoIterator<Item = bool>) -> Count {
     })
 }
 
-/// How many of how many are so.
+/// How many tests out of how many are true.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Count {
     pub(super) n: usize,
@@ -127,12 +127,12 @@ pub(super) struct Count {
 }
 
 impl Count {
-    /// Whether all are so.
+    /// Whether all tests are true.
     pub(super) fn is_all(self) -> bool {
         self.n == self.of
     }
 
-    /// Holds if all are so, with conditions if most are.
+    /// Holds if all tests are true, with conditions if most are.
     pub(super) fn verdict(self) -> Verdict {
         Verdict::of(self.is_all(), 2 * self.n > self.of)
     }

@@ -1,8 +1,8 @@
-//! The papers' experiments, claim by claim: what the paper says, what is measured here, and whether that is so.
+//! The papers' experiments, claim by claim: what the paper says, what we measure, and whether the claim holds.
 //!
-//! A paper is a list of [`Experiment`]s. Each runs in the [`Lab`] and gives claims with their verdicts, and figures with
-//! the paper's own numbers drawn in. A verdict is computed from the measurement by the rule that stands next to the claim.
-//! What the paper does not say had to be chosen: that is listed, and varied where a verdict might depend on it.
+//! A paper is a list of [`Experiment`]s. Each runs in the [`Lab`] and returns claims with their verdicts, and figures
+//! that include the paper's own numbers. A verdict is computed from the measurement by the rule that stands next to the
+//! claim. Where the paper leaves a parameter open, we choose it, list it, and vary it if a verdict might depend on it.
 
 mod judging;
 pub mod paper_000;
@@ -19,26 +19,26 @@ use rayon::prelude::*;
 use crate::chance::sub_seed;
 use crate::outcome::Estimate;
 
-/// All papers, in order of their numbers.
+/// All papers, in order of number.
 pub static PAPERS: &[&Paper] =
     &[&paper_000::PAPER, &paper_001::PAPER, &paper_002::PAPER, &paper_003::PAPER, &paper_004::PAPER];
 
-/// A paper, and how to repeat what it did.
+/// A paper, and how to reproduce it.
 #[derive(Clone, Copy, Debug)]
 pub struct Paper {
     /// Its number in this project: `000`.
     pub number: &'static str,
     /// Authors and title.
     pub title: &'static str,
-    /// What it does, and what to make of it, in a few sentences.
+    /// What it does, and our assessment, in a few sentences.
     pub about: &'static str,
-    /// What it measured.
+    /// Its experiments.
     pub experiments: &'static [Experiment],
-    /// What its text gives, and what had to be chosen.
+    /// The parameters that its text gives, and those that we chose.
     pub parameters: &'static [Parameter],
 }
 
-/// A part of a paper that is repeated in one go.
+/// A part of a paper that is reproduced in one go.
 #[derive(Clone, Copy, Debug)]
 pub struct Experiment {
     /// What it is about.
@@ -50,33 +50,33 @@ pub struct Experiment {
 /// A parameter of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Parameter {
-    /// What it is.
+    /// Its name.
     pub name: &'static str,
-    /// Which value it has here.
+    /// The value used here.
     pub value: &'static str,
-    /// Where that is from.
+    /// Where the value comes from.
     pub source: Source,
 }
 
-/// Where a parameter is from.
+/// Where a parameter comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
-    /// The paper says it, in this section.
+    /// The paper states it, in this section.
     Paper(&'static str),
-    /// The paper does not say it; it was chosen for this reason.
+    /// The paper does not state it. We chose it, for this reason.
     Chosen(&'static str),
 }
 
-/// What an experiment found.
+/// The results of an experiment.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
-    /// Claim by claim.
+    /// The claims.
     pub claims: Vec<Claim>,
-    /// What was measured.
+    /// The figures.
     pub figures: Vec<Figure>,
 }
 
-/// Something that a paper says, and what became of it.
+/// A claim of a paper, and our verdict.
 #[derive(Clone, Debug)]
 pub struct Claim {
     /// Paper and number: `000-4a`.
@@ -85,44 +85,44 @@ pub struct Claim {
     pub section: &'static str,
     /// What it says, in our words.
     pub says: &'static str,
-    /// When it counts as true.
+    /// The rule by which it counts as true.
     pub rule: &'static str,
     /// What was measured.
     pub measured: String,
-    /// Whether it is so.
+    /// Whether the claim holds.
     pub verdict: Verdict,
     /// Why, or under which conditions.
     pub why: &'static str,
     /// The figure that shows it, if there is one.
     pub figure: Option<&'static str>,
-    /// The same with parameters that the paper does not give.
+    /// The same claim with other values of parameters that the paper does not give.
     pub variations: Vec<Variation>,
 }
 
-/// A claim under another choice of what the paper does not say.
+/// A claim under another choice of a parameter that the paper does not give.
 #[derive(Clone, Debug)]
 pub struct Variation {
     /// What is different.
     pub what: String,
-    /// What was measured then.
+    /// What was measured under this choice.
     pub measured: String,
-    /// Whether the claim is so then.
+    /// Whether the claim holds under this choice.
     pub verdict: Verdict,
 }
 
-/// What became of a claim.
+/// The verdict on a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
-    /// It is so.
+    /// The claim holds.
     Holds,
-    /// It is so under conditions that the paper does not state.
+    /// The claim holds under conditions that the paper does not state.
     Conditional,
-    /// It is not so.
+    /// The claim does not hold.
     Fails,
 }
 
 impl Verdict {
-    /// Whether all of it is so, or at least some.
+    /// The verdict if all of a claim holds, if only some of it does, or if none does.
     pub fn of(all: bool, some: bool) -> Self {
         match (all, some) {
             (true, _) => Self::Holds,
@@ -131,7 +131,7 @@ impl Verdict {
         }
     }
 
-    /// Holds or not; there is nothing in between.
+    /// Holds or fails, with nothing in between.
     pub fn plain(holds: bool) -> Self {
         Self::of(holds, holds)
     }
@@ -154,11 +154,11 @@ pub struct Figure {
     pub id: &'static str,
     /// What it shows.
     pub title: String,
-    /// What runs along the bottom.
+    /// Label of the horizontal axis.
     pub x: &'static str,
-    /// What runs up the side.
+    /// Label of the vertical axis.
     pub y: &'static str,
-    /// Whether the bottom is divided by factors rather than steps.
+    /// Whether the horizontal axis is logarithmic.
     pub is_log_x: bool,
     /// The lines.
     pub lines: Vec<Line>,
@@ -169,28 +169,28 @@ pub struct Figure {
 /// A line of a figure.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// Whose it is.
+    /// Its label.
     pub name: String,
-    /// From left to right.
+    /// The points, from left to right.
     pub points: Vec<(f64, Estimate)>,
 }
 
-/// A number that the paper states: at one place, or along the whole figure.
+/// A number that the paper states: at one point, or along the whole figure.
 #[derive(Clone, Debug)]
 pub struct Stated {
     /// What the paper calls it.
     pub label: String,
-    /// Where; none if everywhere.
+    /// Position on the horizontal axis; none if it applies everywhere.
     pub x: Option<f64>,
     /// The number.
     pub y: f64,
 }
 
-/// Where experiments run: how often, with which lots, and with which policies.
+/// The environment in which experiments run: the seed, the number of runs, and the policies.
 pub struct Lab<'a> {
-    /// Whatever is drawn depends on it.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Whether a rough answer will do, in a minute for all papers.
+    /// Whether a rough answer is enough, in a minute for all papers.
     pub is_quick: bool,
     replaced: Vec<&'a Policy>,
 }
@@ -205,33 +205,34 @@ impl fmt::Debug for Lab<'_> {
 }
 
 impl<'a> Lab<'a> {
-    /// A lab with the policies as they are.
+    /// Creates a lab with the policies as they are.
     pub fn new(seed: u64, is_quick: bool) -> Self {
         Self { seed, is_quick, replaced: Vec::new() }
     }
 
-    /// What if this policy, known by its name, were another one?
+    /// Replaces the policy of the same name, to try another one in its place.
     #[must_use]
     pub fn with(mut self, policy: &'a Policy) -> Self {
         self.replaced.push(policy);
         self
     }
 
-    /// A policy by its name.
+    /// Finds a policy by name.
     ///
     /// # Panics
-    /// If there is none of that name; experiments name those there are.
+    /// If there is no policy of that name. Experiments only name existing ones.
     pub fn policy(&self, name: &str) -> &Policy {
         let replaced = self.replaced.iter().find(|policy| policy.is_called(name)).copied();
         replaced.or_else(|| policy::find(name)).unwrap_or_else(|| panic!("there is no policy `{name}`"))
     }
 
-    /// So many runs of a full lab; fewer if a rough answer will do.
+    /// The number of runs, `full` in a full lab and fewer in a quick one.
     pub fn n_runs(&self, full: u32) -> u32 {
         if self.is_quick { (full / 10).clamp(3, 10).min(full) } else { full }
     }
 
-    /// Runs something several times, each with its own seed, on all cores; what comes out does not depend on their number.
+    /// Runs something several times, each with its own seed, on all cores. The results do not depend on the number of
+    /// cores.
     pub fn repeat<T: Send>(&self, n_runs: u32, run: impl Fn(u64) -> T + Send + Sync) -> Vec<T> {
         let seeds = (0..u64::from(n_runs)).map(|i| sub_seed(self.seed, i));
         seeds.collect::<Vec<u64>>().into_par_iter().map(run).collect()

@@ -1,6 +1,6 @@
-//! Paper 000: bidding (HDLWF) against the optimum (AP) and against chance.
+//! Paper 000: bidding (HDLWF) against the optimum (AP) and against random choice.
 //!
-//! Lengths are rounds of bidding, as in the paper; all transfers take one slot. Only `messages` counts in time.
+//! Lengths are in rounds of bidding, as in the paper, and every transfer takes one slot. Only `messages` measures time.
 
 mod messages;
 mod related;
@@ -155,16 +155,16 @@ impl Setting {
     }
 }
 
-/// What the paper leaves open.
+/// Parameters that the paper leaves open.
 #[derive(Clone, Copy, Debug)]
 struct Open {
     clients: Clients,
-    /// Whether only the first copy is drawn by the law, and the others evenly. Not with several hot spots.
+    /// Whether only the first copy follows the law, and the others are drawn uniformly. Not with several hot spots.
     are_others_even: bool,
     has_ties_by_id: bool,
-    /// Whether lists are gone through without waiting for rounds.
+    /// Whether clients and servers work through their lists without waiting for rounds.
     is_compacted: bool,
-    /// Other lots are drawn with another number.
+    /// Selects other random draws.
     lots: u64,
 }
 
@@ -212,7 +212,7 @@ impl Open {
     }
 }
 
-/// What was measured at a point: lengths in slots, and their ratios run by run.
+/// The measurements at a point: lengths in slots, and their ratios run by run.
 #[derive(Clone, Copy, Debug)]
 struct Point {
     setting: Setting,
@@ -224,10 +224,10 @@ struct Point {
     hdlwf_over_random: Estimate,
 }
 
-/// Mean lengths: of the optimum, of HDLWF and of Random.
+/// Mean lengths of the optimum, of HDLWF and of Random.
 const LENGTHS: [fn(&Point) -> f64; 3] = [|p| p.best.mean, |p| p.hdlwf.mean, |p| p.random.mean];
 
-/// Lengths of one batch: the optimum, HDLWF's and Random's.
+/// Lengths of one batch: of the optimum, of HDLWF and of Random.
 fn lengths(lab: &Lab, open: Open, setting: &Setting, seed: u64) -> [f64; 3] {
     let workload = open.workload(setting, seed);
     let Ok(batch) = workload.generate() else { return [f64::NAN; 3] };
@@ -258,7 +258,7 @@ fn measure(lab: &Lab, open: Open, setting: Setting) -> Point {
     }
 }
 
-/// All points of Figures 4 to 7 under one choice of what is open.
+/// All points of Figures 4 to 7 under one choice of the open parameters.
 struct Points {
     size: Vec<Point>,
     pattern: Vec<Point>,
@@ -282,7 +282,7 @@ impl Points {
     }
 }
 
-/// Fig. 4. One server leaves nothing to choose, and two copies need two.
+/// Fig. 4. One server leaves no choice, and two copies need two servers.
 fn sizes(lab: &Lab) -> Vec<Setting> {
     let step = if lab.is_quick { 2 } else { 1 };
     let settings = [8, 16, 32, 64].into_iter().flat_map(|per_server| {
@@ -322,9 +322,9 @@ fn copies(lab: &Lab) -> Vec<Setting> {
     settings.collect()
 }
 
-/// Figures 4 to 7, and what the paper says about them.
+/// Figures 4 to 7, and the paper's claims about them.
 fn figures(lab: &Lab) -> Section {
-    // What matters most is first.
+    // The most important ones come first.
     let n_variations = if lab.is_quick { 3 } else { VARIATIONS.len() };
     let variations = VARIATIONS[..n_variations].iter();
     let data: Vec<(&str, Points)> =
@@ -482,12 +482,12 @@ fn better_than_random(points: &[Point]) -> Finding {
     Finding::new(better.verdict(), format!("at {better} points; HDLWF ÷ Random from {range}"))
 }
 
-/// Points of so many transfers.
+/// The points with `n_transfers` transfers.
 fn with(points: &[Point], n_transfers: u32) -> Vec<Point> {
     points.iter().filter(|p| p.setting.n_transfers == n_transfers).copied().collect()
 }
 
-/// How often each length is at most the one before, for the optimum, HDLWF and Random.
+/// Whether each length is at most the previous one, for the optimum, HDLWF and Random.
 fn descents(points: &[Point]) -> impl Iterator<Item = bool> {
     LENGTHS.into_iter().flat_map(move |of| points.windows(2).map(move |pair| of(&pair[1]) <= of(&pair[0])))
 }
@@ -543,7 +543,7 @@ fn of_pattern(lab: &Lab, data: &[(&str, Points)]) -> Vec<Claim> {
     };
     vec![
         longer.judged(data, |points| {
-            // From large to small r is from right to left.
+            // From large to small r means from right to left.
             let of = |n| with(&points.pattern, n);
             let all = [128, 256, 1024, 2048].map(of);
             let longer = count(all.iter().flat_map(|points| descents(points)));
@@ -594,7 +594,7 @@ fn of_pattern(lab: &Lab, data: &[(&str, Points)]) -> Vec<Claim> {
     ]
 }
 
-/// §4 and §4.2: what the law of the workload gives.
+/// §4 and §4.2: the result of the workload's law.
 fn hottest(lab: &Lab) -> Claim {
     let statement = Statement {
         id: "000-5f",
@@ -624,7 +624,7 @@ fn hottest(lab: &Lab) -> Claim {
 
 /// §4.2, Fig. 6.
 fn of_hot_spots(data: &[(&str, Points)]) -> Vec<Claim> {
-    // Further copies anywhere are not drawn for several hot spots.
+    // The variation with further copies on any server is not drawn for several hot spots.
     let data: Vec<(&str, &Vec<Point>)> = data
         .iter()
         .zip(VARIATIONS)
@@ -786,7 +786,7 @@ fn drawn(points: &Points) -> Vec<Figure> {
     figures
 }
 
-/// Lengths over the shortest optimum of the figure, as the paper draws them.
+/// Lengths divided by the shortest optimum of the figure, as the paper plots them.
 fn normalised(
     id: &'static str,
     title: String,

@@ -1,8 +1,8 @@
-//! Paper 001: equal shares (EQUI, AEQUI) against LDDF, HDDF and lots.
+//! Paper 001: equal shares (EQUI, AEQUI) against LDDF, HDDF and random choice.
 //!
-//! All there is to check are five mean responses and the reasons given for them. The load is not given, nor what a decision of the
-//! master costs; both are varied. Policies are compared run by run on the same jobs, and times only matter in proportion to
-//! the time of a request.
+//! The paper offers only five mean responses to check, and the reasons it gives for them. It states neither the load
+//! nor the cost of a decision of the master, so we vary both. Policies are compared run by run on the same jobs. Times
+//! only matter relative to the time of a request.
 
 mod dispatch;
 
@@ -87,17 +87,17 @@ pub static PAPER: Paper = Paper {
     ],
 };
 
-/// More than usual if it has to be quick: neighbours in the table are close.
+/// More runs than usual in a quick lab, since neighbours in the table are close.
 fn n_runs(lab: &Lab) -> u32 {
     if lab.is_quick { 8 } else { 24 }
 }
 
-/// How long a server takes for a request.
+/// Service time of a request, in seconds.
 const SERVICE_S: f64 = 0.25;
-/// Where the servers are busy for the most part, yet not always.
+/// Computing time at which the servers are busy most of the time, but not always.
 const BUSY_S: f64 = 6.0;
 
-/// The policies of Table 1, the quickest first, and their mean responses there.
+/// The policies of Table 1, fastest first, and their mean responses there.
 const POLICIES: [&str; 5] = ["aequi", "equi", "lddf", "random", "hddf"];
 const TABLE: [f64; 5] = [51.03, 57.87, 88.82, 92.23, 95.19];
 const AEQUI: usize = 0;
@@ -109,22 +109,22 @@ const HDDF: usize = 4;
 /// How requests get to servers.
 #[derive(Clone, Copy, Debug)]
 enum Shipping {
-    /// All policies alike, when a server is free.
+    /// The same for all policies: when a server is free.
     Alike,
-    /// EQUI and AEQUI send a server its share in one go; the others send each request, as given here.
+    /// EQUI and AEQUI send a server its share all at once. The others send each request as given here.
     Shares(HandOver),
 }
 
-/// What a run depends on.
+/// The parameters of a run.
 #[derive(Clone, Debug)]
 struct Setting {
     jobs: Jobs,
     n_workers: u32,
-    /// Megabytes in a second that a server moves.
+    /// Rate of a server, in megabytes per second.
     mb_s: f64,
-    /// Whether network cards of 100 Mb/s are a limit.
+    /// Whether network cards of 100 Mb/s limit the rates.
     has_cards: bool,
-    /// What a decision costs, in requests.
+    /// Cost of a decision, as a multiple of the service time of a request.
     decision: f64,
     shipping: Shipping,
 }
@@ -175,13 +175,13 @@ impl Setting {
         }
     }
 
-    /// The mean responses under all policies, in seconds, run by run.
+    /// Mean responses under all policies, in seconds, run by run.
     fn measure(&self, lab: &Lab) -> Responses {
         let hardware = self.hardware();
         let response_s = |policy: usize, seed| {
             let jobs = Jobs { hand_over: self.hand_over(policy), ..self.jobs.clone() };
             let outcome = jobs.run(&hardware, lab.policy(POLICIES[policy]), seed, false);
-            // The settings above are good.
+            // The settings above are valid.
             outcome.map_or(f64::NAN, |outcome| outcome.mean_response_ns() / 1e9)
         };
         Responses(lab.repeat(n_runs(lab), |seed| {
@@ -194,7 +194,7 @@ fn span(seconds: f64) -> Span {
     Span((seconds * 1e9) as u64)
 }
 
-/// The mean responses of all policies, run by run.
+/// Mean responses under all policies, run by run.
 #[derive(Clone, Debug)]
 struct Responses(Vec<[f64; 5]>);
 
@@ -203,12 +203,12 @@ impl Responses {
         estimate(self.0.iter().map(|run| run[policy]))
     }
 
-    /// How long one takes compared with the other, on the same jobs.
+    /// Ratio of the responses of two policies on the same jobs.
     fn ratio(&self, a: usize, b: usize) -> Estimate {
         estimate(self.0.iter().map(|run| run[a] / run[b]))
     }
 
-    /// Whether the one is certainly quicker than each of the others.
+    /// Whether a policy is certainly faster than each of the others.
     fn is_quicker(&self, policy: usize, others: &[usize]) -> bool {
         others.iter().all(|&other| self.ratio(policy, other).is_below(1.0))
     }
@@ -217,7 +217,7 @@ impl Responses {
         (0..4).all(|policy| self.is_quicker(policy, &[policy + 1]))
     }
 
-    /// The ratios of neighbours in Table 1, and of EQUI to LDDF.
+    /// Formats the ratios of neighbours in Table 1, and of EQUI to LDDF.
     fn tell(&self) -> String {
         let mean = |a, b| self.ratio(a, b).mean;
         format!(
@@ -230,7 +230,7 @@ impl Responses {
     }
 }
 
-/// Something about responses that may be so.
+/// A property that responses may have.
 type Test = fn(&Responses) -> bool;
 
 /// Loads from never idle to hardly busy, in seconds of computing.
@@ -238,7 +238,7 @@ fn loads(lab: &Lab) -> &'static [f64] {
     if lab.is_quick { &[0.0, BUSY_S, 15.0] } else { &[0.0, 2.5, 5.0, BUSY_S, 7.5, 10.0, 15.0, 25.0] }
 }
 
-/// At how many loads it is so.
+/// Counts the loads at which the test is true.
 fn over_loads(measured: &[(f64, Responses)], test: Test) -> (Verdict, String) {
     let at: Vec<String> =
         measured.iter().filter(|(_, of)| test(of)).map(|(compute_s, _)| format!("{compute_s} s")).collect();
@@ -247,7 +247,7 @@ fn over_loads(measured: &[(f64, Responses)], test: Test) -> (Verdict, String) {
     (verdict, format!("at {} of {} loads{which}", at.len(), measured.len()))
 }
 
-/// A figure of responses compared with LDDF's, with those of the table.
+/// A figure of responses relative to LDDF's, with those of the table.
 fn compared(id: &'static str, title: &str, x: &'static str, measured: &[(f64, Responses)]) -> Figure {
     let line = |policy: usize| Line {
         name: POLICIES[policy].to_owned(),
@@ -269,14 +269,14 @@ fn compared(id: &'static str, title: &str, x: &'static str, measured: &[(f64, Re
     }
 }
 
-/// §4: the job by itself, and sixteen of them.
+/// §4: a single job, and sixteen of them.
 fn job(lab: &Lab) -> Section {
     let alone = |compute_s| {
         let mut setting = Setting { n_workers: 1, ..Setting::new(compute_s) };
         setting.jobs.irregular = false;
         setting.measure(lab).of(AEQUI)
     };
-    // What servers do meanwhile is the job without computing.
+    // The work of the servers is that of the job without computing.
     let (io, all) = (alone(0.0), alone(BUSY_S));
     let computing_s = 4.0 * BUSY_S;
     let busy = Setting::new(BUSY_S).measure(lab).of(AEQUI);
@@ -301,13 +301,13 @@ fn job(lab: &Lab) -> Section {
     Section { claims: vec![claim], figures: Vec::new() }
 }
 
-/// What the paper says of Table 1, and how to test it.
+/// A claim of the paper about Table 1, and its test.
 struct Said {
     id: &'static str,
     says: &'static str,
     rule: &'static str,
     why: &'static str,
-    /// The ratio that tells most.
+    /// The most telling ratio.
     ratio: (usize, usize),
     test: Test,
 }
@@ -361,10 +361,10 @@ const SAID: [Said; 5] = [
 /// Responses at all loads.
 type Sweep = Vec<(f64, Responses)>;
 
-/// Another choice.
+/// A change of a setting.
 type Change = fn(&mut Setting);
 
-/// Other choices of what the paper leaves open; the first few will do if it has to be quick.
+/// Other choices of what the paper leaves open. A quick lab uses the first few.
 const VARIATIONS: [(&str, Change); 7] = [
     ("12 requests at once", |setting| setting.jobs.requests = 12),
     ("8 workers", |setting| setting.n_workers = 8),
@@ -421,7 +421,7 @@ fn table(lab: &Lab) -> Section {
     Section { claims, figures: vec![compared("001-tab1", title, "mean computing, s", &measured)] }
 }
 
-/// How much quicker the paper says that a policy is than another.
+/// A claim about how much faster one policy is than another.
 struct Gap {
     id: &'static str,
     says: &'static str,
@@ -429,7 +429,7 @@ struct Gap {
     why: &'static str,
     a: usize,
     b: usize,
-    /// What would still do.
+    /// The largest ratio that still counts.
     most: f64,
 }
 
@@ -483,10 +483,10 @@ impl Gap {
     }
 }
 
-/// The policies that choose for a batch at once, by name.
+/// The policies that choose for a whole batch at once, by name.
 const IN_BATCHES: [&str; 4] = ["equi", "lddf", "random", "hddf"];
 
-/// The largest load over the least possible, of each of these policies, in one batch on three servers.
+/// Largest load divided by the least possible, under each of these policies, in one batch on three servers.
 fn largest_loads(lab: &Lab, batch: &Batch, seed: u64) -> [f64; 4] {
     let cluster = Cluster::equal(batch);
     let best = optimal::bound(batch, &cluster, Goal::MaxLoad).value.to_f64();
@@ -497,7 +497,7 @@ fn largest_loads(lab: &Lab, batch: &Batch, seed: u64) -> [f64; 4] {
     })
 }
 
-/// §5's reason: shares are balanced, and what the others do is not.
+/// §5's reason: equal shares are balanced, and the loads of the other policies are not.
 fn balance(lab: &Lab) -> Section {
     let sizes: &[u32] = if lab.is_quick { &[3, 12, 60] } else { &[3, 6, 12, 24, 60, 120] };
     let measure = |copies: u32, law: Law| -> Vec<(u32, [Estimate; 4])> {
@@ -506,7 +506,7 @@ fn balance(lab: &Lab) -> Section {
                 let (sizes, clients) = (Sizes::Fixed(1), Clients::Drawn);
                 let workload =
                     Workload { n_requests, n_clients: 16, n_servers: 3, copies, law, sizes, clients, seed };
-                // The settings above are good.
+                // The settings above are valid.
                 workload.generate().map_or([f64::NAN; 4], |batch| largest_loads(lab, &batch, seed))
             });
             (n_requests, [0, 1, 2, 3].map(|policy| estimate(runs.iter().map(|run| run[policy]))))
@@ -562,7 +562,7 @@ fn balance(lab: &Lab) -> Section {
     Section { claims: vec![claim], figures: vec![figure] }
 }
 
-/// §5's reason for AEQUI: it moves requests that wait.
+/// §5's reason for AEQUI: it moves waiting requests.
 fn moving(lab: &Lab) -> Section {
     let measure = |requests: u32| -> Vec<(f64, Responses, Responses)> {
         let at = |&compute_s: &f64| {

@@ -1,8 +1,8 @@
-//! Paper 002: collective I/O, where servers serve the slowest shuffle first (HIO), one application after the other (SIO), or
-//! whoever comes (NIO).
+//! Paper 002: collective I/O, where servers serve the slowest shuffle first (HIO), one application after the other
+//! (SIO), or in order of arrival (NIO).
 //!
-//! `model` has what the paper derives; here is what it measured, on a testbed of which it says little. Only what order
-//! servers serve in differs between policies.
+//! `model` covers what the paper derives. This module covers what it measured, on a testbed that it hardly describes.
+//! Policies differ only in the order in which servers serve requests.
 
 mod model;
 
@@ -107,17 +107,17 @@ pub static PAPER: Paper = Paper {
     ],
 };
 
-/// Runs are short here, so that even a rough answer has many.
+/// Runs are short here, so even a quick lab does many.
 fn n_runs(lab: &Lab) -> u32 {
     if lab.is_quick { 40 } else { 400 }
 }
 
-/// What the paper leaves open.
+/// Parameters that the paper leaves open.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    /// Whose savings are judged.
+    /// The policy whose savings are judged.
     hio: &'static str,
-    /// Bytes in a nanosecond between nodes.
+    /// Rate between nodes, in bytes per nanosecond.
     inter: f64,
     partners: Option<[u32; 2]>,
     is_serial: bool,
@@ -154,7 +154,7 @@ impl Open {
     }
 }
 
-/// The paper's testbed with so many storage nodes.
+/// The paper's testbed with `n_servers` storage nodes.
 fn testbed(n_servers: u32) -> Hardware {
     let server = |host| Server { host, latency_ns: 5_000_000, rate: 0.1, ..Server::default() };
     Hardware {
@@ -167,8 +167,8 @@ fn testbed(n_servers: u32) -> Hardware {
     }
 }
 
-/// A point of a figure, run by run: mean times of applications under NIO, SIO and HIO, and of their longest shuffles, in
-/// seconds; and whether shuffles pass HIO's threshold on any server.
+/// A point of a figure, run by run: mean times of applications under NIO, SIO and HIO, and of their longest shuffles,
+/// in seconds; and whether shuffles exceed HIO's threshold on any server.
 struct Point {
     x: f64,
     runs: Vec<[f64; 5]>,
@@ -212,18 +212,18 @@ impl Point {
         estimate(self.runs.iter().map(|run| run[i]))
     }
 
-    /// Which share of the time HIO saves against another.
+    /// Share of the time that HIO saves compared with another policy.
     fn saved(&self, against: usize) -> Estimate {
         estimate(self.runs.iter().map(|run| 1.0 - run[HIO] / run[against]))
     }
 
-    /// Which share of the time, under NIO, is the longest shuffle.
+    /// Share of the time under NIO that the longest shuffle takes.
     fn share(&self) -> Estimate {
         estimate(self.runs.iter().map(|run| run[SHUFFLE] / run[NIO]))
     }
 }
 
-/// Figures 4 to 6 under one choice of what is open.
+/// Figures 4 to 6 under one choice of the open parameters.
 struct Points {
     apps: Vec<Point>,
     sizes: Vec<Point>,
@@ -247,22 +247,22 @@ impl Points {
     }
 }
 
-/// What is saved at these points, for people.
+/// The savings at these points, as text.
 fn savings(points: &[Point], against: usize) -> String {
     points.iter().map(|point| percents(point.saved(against))).collect::<Vec<_>>().join(", ")
 }
 
-/// In which share of the runs shuffles pass HIO's threshold on any server, for people.
+/// Share of the runs in which shuffles exceed HIO's threshold on any server, as text.
 fn passed(points: &[Point]) -> String {
     points.iter().map(|point| percents(point.mean(IS_PASSED))).collect::<Vec<_>>().join(", ")
 }
 
-/// How often savings grow from one point to the next.
+/// Counts how often savings grow from one point to the next.
 fn grows(points: &[Point], against: usize) -> Count {
     count(points.windows(2).map(|pair| pair[1].saved(against).mean > pair[0].saved(against).mean))
 }
 
-/// Whether both are so, or one.
+/// Whether both hold, or only one.
 fn both(is_first: bool, is_second: bool) -> Verdict {
     Verdict::of(is_first && is_second, is_first || is_second)
 }
@@ -418,7 +418,7 @@ fn of_nodes(data: &[(&str, Points)]) -> Vec<Claim> {
     ]
 }
 
-/// Figures 4 to 6. Of the paper's there are no numbers in the text, but for what is saved.
+/// Figures 4 to 6. The paper's text states no numbers for them, except for the savings.
 fn drawn(points: &Points) -> Vec<Figure> {
     let times = |id, title: &str, x, points: &[Point]| {
         let line = |(i, name): (usize, &str)| Line {
@@ -514,7 +514,7 @@ fn table(lab: &Lab) -> Section {
     let saved: Vec<f64> = TABLE.iter().map(|(_, nio, hio)| 1.0 - hio / nio).collect();
     let points = |open: Open| {
         TABLE.map(|(mb, _, _)| {
-            // A twentieth of the data set for each query, a sixth of that for each aggregator.
+            // Each query reads a twentieth of the data set, and each aggregator a sixth of that.
             let bytes = Bytes((mb * 1e6 / 120.0) as u64);
             let io = CollectiveIo { apps: 20, bytes, ..open.io() };
             Point::measure(lab, mb, open.hio, &io, 6)

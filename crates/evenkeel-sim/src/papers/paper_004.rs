@@ -1,7 +1,8 @@
-//! Paper 004: writes that avoid stragglers by a log that clients keep (MLML, TRH, nLTR).
+//! Paper 004: writes that avoid stragglers, by a log that clients keep (MLML, TRH, nLTR).
 //!
-//! The paper's simulation has no time: writes are added to the loads of servers, and nothing is ever done. So are trials here;
-//! whether that matters is tried where servers do write. All policies place the same writes on the same loads, run by run.
+//! The paper's simulation has no time: writes add to the loads of servers and never complete. The trials here do the
+//! same. Whether that matters is tested separately, on servers that do write. All policies place the same writes on the
+//! same loads, run by run.
 
 mod log;
 mod timed;
@@ -94,7 +95,7 @@ const N_SERVERS: u32 = 100;
 const N_CLIENTS: usize = 200;
 const MB: u64 = 1_000_000;
 
-/// Whom we compare: name here, policy, levels.
+/// The policies compared: label, policy, levels.
 const POLICIES: [(&str, &str, u32); 7] = [
     ("RR", "rr", 0),
     ("MLML", "mlml", 0),
@@ -111,7 +112,7 @@ const LTR1: usize = 3;
 const LTR2: usize = 4;
 const LTR3: usize = 5;
 const TWO_CHOICE: usize = 6;
-/// Those that the paper measures and proposes.
+/// The policies that the paper proposes and measures.
 const PROPOSED: [usize; 4] = [MLML, TRH, LTR1, LTR2];
 
 const fn class(from_mb: u64, to_mb: u64) -> Class {
@@ -125,14 +126,14 @@ const LARGE: Class = class(10, 100);
 const WORKLOADS: [(&str, &[Class]); 4] =
     [("small", &[SMALL]), ("medium", &[MEDIUM]), ("large", &[LARGE]), ("mixed", &[SMALL, MEDIUM, LARGE])];
 
-/// What a trial depends on.
+/// The parameters of a trial.
 #[derive(Clone, Debug)]
 struct Trial {
     writes: Writes,
     test: Test,
-    /// Whether objects come one after the other; else they are drawn.
+    /// Whether objects come one after the other, rather than at random.
     in_sequence: bool,
-    /// How many logs there are; clients share them in turn.
+    /// Number of logs. Clients share them in turn.
     n_logs: usize,
 }
 
@@ -144,12 +145,12 @@ impl Trial {
         Self { writes, test: Test::Meant, in_sequence: false, n_logs: 1 }
     }
 
-    /// Changes what servers have to do at first.
+    /// Changes the backlog of the servers at the start.
     fn backlog(&mut self, change: impl Fn(&mut Backlog)) {
         self.writes.backlog.iter_mut().for_each(change);
     }
 
-    /// The same with a log that does not know the first loads.
+    /// The same trial with a log that does not know the initial loads.
     fn blind(&self) -> Self {
         let mut blind = self.clone();
         blind.backlog(|backlog| backlog.known = false);
@@ -157,7 +158,7 @@ impl Trial {
     }
 
     fn writes(&self, seed: u64) -> Vec<Write> {
-        // The settings here are good.
+        // The settings here are valid.
         let mut writes = self.writes.drawn(N_SERVERS, seed).unwrap_or_default();
         if self.in_sequence {
             for (object, write) in (0..).zip(&mut writes) {
@@ -167,7 +168,7 @@ impl Trial {
         writes
     }
 
-    /// Places all writes by a policy: the server of each, and how often servers were asked.
+    /// Places all writes by a policy. Returns the server of each, and how often servers were asked.
     fn place(&self, lab: &Lab, (_, name, levels): (&str, &str, u32), seed: u64) -> (Vec<MemberId>, u64) {
         let Kind::Place(place) = lab.policy(name).kind else { return (Vec::new(), 0) };
         let asks = name == POLICIES[TWO_CHOICE].1;
@@ -212,7 +213,7 @@ impl Trial {
         Self { writes: Writes { sizes, ..self.writes.clone() }, ..self.clone() }
     }
 
-    /// What all policies do in all workloads.
+    /// Measures all policies in all workloads.
     fn measure(&self, lab: &Lab) -> Measured {
         let run = |trial: &Self| {
             lab.repeat(lab.n_runs(N_RUNS), |seed| {
@@ -223,34 +224,34 @@ impl Trial {
     }
 }
 
-/// The servers when all is placed.
+/// The servers after all writes are placed.
 #[derive(Clone, Debug)]
 struct Seen {
-    /// Megabytes.
+    /// In megabytes.
     loads: Vec<f64>,
     n_writes: Vec<u32>,
     is_straggler: Vec<bool>,
     n_probes: u64,
 }
 
-/// That in a few numbers.
+/// A summary of `Seen`.
 #[derive(Clone, Copy, Debug)]
 struct Sum {
-    /// The standard deviation of loads, in megabytes.
+    /// Standard deviation of the loads, in megabytes.
     deviation: f64,
-    /// The part of writes that went to stragglers.
+    /// Share of writes that went to stragglers.
     to_stragglers: f64,
-    /// The part of writes on servers that have more than 300 MB in the end.
+    /// Share of writes on servers whose final load exceeds 300 MB.
     above_300: f64,
-    /// What the server of a write has in the end, on average over writes, in megabytes.
+    /// Mean over writes of the final load of a write's server, in megabytes.
     around: f64,
-    /// The largest load of a server that was no straggler, compared with their mean.
+    /// Largest load among servers that are not stragglers, divided by their mean.
     largest: f64,
     n_probes: f64,
 }
 
 impl Seen {
-    /// The part of writes on some servers.
+    /// Share of writes on some servers.
     fn part(&self, is_of_them: impl Fn(usize) -> bool) -> f64 {
         let all: u32 = self.n_writes.iter().sum();
         let of_them = (0..self.n_writes.len()).filter(|&server| is_of_them(server));
@@ -276,7 +277,7 @@ impl Seen {
     }
 }
 
-/// What all policies did, run by run, in each workload.
+/// The results of all policies, run by run, in each workload.
 #[derive(Clone, Debug)]
 struct Measured {
     runs: [Vec<[Sum; 7]>; 4],
@@ -287,12 +288,12 @@ impl Measured {
         estimate(self.runs[workload].iter().map(|run| what(&run[policy])))
     }
 
-    /// How one policy compares with another on the same writes.
+    /// Ratio of one policy to another on the same writes.
     fn ratio(&self, workload: usize, a: usize, b: usize, what: fn(&Sum) -> f64) -> Estimate {
         estimate(self.runs[workload].iter().map(|run| what(&run[a]) / what(&run[b])))
     }
 
-    /// Whether these policies are more even than another, in all workloads or in some.
+    /// Whether these policies balance better than another, in all workloads or in some.
     fn more_even(&self, policies: &[usize], than: usize) -> (Verdict, String) {
         let mut told = Vec::new();
         let (mut n, mut n_more) = (0, 0);
@@ -309,7 +310,7 @@ impl Measured {
     }
 }
 
-/// `small 0.50 ± 0.01, …`.
+/// Formats as `small 0.50 ± 0.01, …`.
 fn by_workload(estimates: &[Estimate], digits: usize) -> String {
     let told = WORKLOADS.iter().zip(estimates).map(|((name, _), of)| format!("{name} {}", of.tell(digits)));
     told.collect::<Vec<_>>().join(", ")
@@ -319,7 +320,7 @@ fn percent(part: Estimate) -> Estimate {
     Estimate { mean: 100.0 * part.mean, margin: part.margin.map(|margin| 100.0 * margin) }
 }
 
-/// Something that the paper says, and how to judge it.
+/// A claim of the paper, and how to judge it.
 struct Said {
     id: &'static str,
     section: &'static str,
@@ -351,10 +352,10 @@ impl Said {
     }
 }
 
-/// Another choice of what the paper leaves open.
+/// Another choice of a parameter that the paper leaves open.
 type Change = fn(&mut Trial);
 
-/// Those that are made; the first few will do if it has to be quick.
+/// The variations. A quick lab uses the first few.
 const VARIATIONS: [(&str, Change); 8] = [
     ("threshold 10 MB", |trial| trial.writes.threshold = Bytes(10 * MB)),
     ("one window of all writes", |trial| trial.writes.window = 2000),
@@ -366,7 +367,7 @@ const VARIATIONS: [(&str, Change); 8] = [
     ("first loads of 60 ± 20 MB", |trial| trial.backlog(|of| of.deviation = Bytes(20 * MB))),
 ];
 
-/// Those that only matter if there are stragglers.
+/// Variations that only matter if there are stragglers.
 const OF_STRAGGLERS: [(&str, Change); 2] = [
     ("stragglers have five times as much in all", |trial| trial.backlog(|of| of.times = 4.0)),
     ("a fifth are stragglers", |trial| trial.backlog(|of| of.stragglers = 0.2)),
@@ -470,7 +471,7 @@ const EVEN: [Said; 6] = [
     },
 ];
 
-/// Figs. 12–17: all servers about equally loaded at first.
+/// Figs. 12–17: all servers are about equally loaded at the start.
 fn evenness(lab: &Lab) -> Section {
     let base = Trial::new(0.0);
     let measured = base.measure(lab);
@@ -480,7 +481,7 @@ fn evenness(lab: &Lab) -> Section {
     Section { claims, figures }
 }
 
-/// Loads in the end from the lightest server to the heaviest, in one workload.
+/// Final loads from the lightest server to the heaviest, in one workload.
 fn by_rank(lab: &Lab, id: &'static str, workload: usize, base: &Trial) -> Figure {
     let (name, classes) = WORKLOADS[workload];
     let trial = base.of_class(classes);
@@ -507,7 +508,7 @@ fn by_rank(lab: &Lab, id: &'static str, workload: usize, base: &Trial) -> Figure
     }
 }
 
-/// The workloads that leave stragglers the heaviest to the end.
+/// The workloads in which stragglers remain the heaviest servers to the end.
 const LIGHT: [usize; 2] = [0, 1];
 
 const STRAGGLERS: [Said; 6] = [
@@ -640,7 +641,7 @@ const STRAGGLERS: [Said; 6] = [
     },
 ];
 
-/// Fig. 18: every tenth server has five times as much to do on top.
+/// Fig. 18: every tenth server has five times as much backlog on top.
 fn stragglers(lab: &Lab) -> Section {
     let base = Trial::new(0.1);
     let measured = base.measure(lab);
@@ -650,7 +651,7 @@ fn stragglers(lab: &Lab) -> Section {
     Section { claims, figures: vec![by_load(lab, &base)] }
 }
 
-/// Fig. 18: the most writes of a server that ends with about that load.
+/// Fig. 18: the most writes on any server, by its final load.
 fn by_load(lab: &Lab, base: &Trial) -> Figure {
     const STEP: usize = 20;
     let trial = base.of_class(&[MEDIUM]);
@@ -667,7 +668,7 @@ fn by_load(lab: &Lab, base: &Trial) -> Figure {
         });
         let at = |bin: usize| {
             let found: Vec<f64> = runs.iter().filter_map(|run| run[bin].map(f64::from)).collect();
-            // Loads that hardly ever occur tell nothing.
+            // Skip loads that hardly ever occur.
             (2 * found.len() > runs.len()).then(|| (((2 * bin + 1) * STEP / 2) as f64, estimate(found)))
         };
         Line { name: POLICIES[policy].0.to_owned(), points: (0..40).filter_map(at).collect() }

@@ -1,15 +1,16 @@
-//! Clients and servers agree on replicas and order by messages, and pay for them (paper 000).
+//! Clients and servers agree on replicas and order by messages, at the cost of these messages (paper 000).
 //!
-//! The machines are those of [`evenkeel::bid`]. Every bid and every answer is on its way for
-//! [`message_ns`](crate::hardware::Hardware::message_ns); whoever gets it takes
-//! [`dispatch_ns`](crate::hardware::Hardware::dispatch_ns) to handle it, one after the other. Rounds are in step, as the
-//! paper's are: a server decides when it has handled all bids that are on their way to it, and the next bids are made
-//! when the last answer is handled. That is what perfect time-outs would give; to be in step, and to know
-//! that all is granted, costs no message. So what is agreed on does not depend on how long messages take.
+//! The state machines are those of [`evenkeel::bid`]. Every bid and every answer takes
+//! [`message_ns`](crate::hardware::Hardware::message_ns) to arrive. The receiver takes
+//! [`dispatch_ns`](crate::hardware::Hardware::dispatch_ns) to handle it, one message after the other. Rounds are in
+//! step, as in the paper: a server decides when it has handled all bids that are on their way to it, and the next bids
+//! are made when the last answer is handled. Perfect timeouts would have the same effect. Staying in step, and knowing
+//! that all requests are granted, costs no message. So the result of the bidding does not depend on how long messages
+//! take.
 //!
-//! Transfers begin when the bidding is over. A cluster that begins with the first rounds while later ones are bid for would
-//! hide some of the bidding; how much it costs is what this is to show. From then on each server handles the starts of its
-//! transfers by itself, and no centre is in the way.
+//! Transfers begin when the bidding is over. A cluster that began with the first rounds while bidding for later ones
+//! would hide part of the cost of bidding, which is what this driver is to show. After the bidding each server handles
+//! the starts of its transfers by itself, without a centre.
 
 use evenkeel::bid::client::{self, Client};
 use evenkeel::bid::server::{self, Server};
@@ -24,11 +25,11 @@ use crate::agenda::Agenda;
 use crate::fabric::{Fabric, Happening};
 use crate::outcome::{Findings, Outcome};
 
-/// The tag of the timer for the end of the bidding; nothing else of the driver's is under way then but arrivals.
+/// Tag of the timer for the end of the bidding. Nothing else of the driver is pending then, except arrivals.
 const OVER: u64 = 0;
 
-/// All bid once the last request has arrived; then the executor carries out what was granted, in the order of the rounds.
-/// A server that is down bids nevertheless; the executor finds out.
+/// All clients bid once the last request has arrived. Then the executor carries out what was granted, in the order of
+/// the rounds. A server that is down still bids; the executor finds out later.
 pub fn bid(
     requests: &Requests,
     fabric: Fabric<'_>,
@@ -65,15 +66,15 @@ pub fn bid(
     Ok(driver.carry_out(true))
 }
 
-/// What is under way between clients and servers.
+/// A message in flight between clients and servers.
 enum Message {
     Bid(ServerId, ToServer),
-    /// A server has handled all bids for it.
+    /// A server has handled all bids sent to it.
     Close(ServerId),
     Answer(ClientId, ToClient),
 }
 
-/// A client or a server as others find it.
+/// The inbox of a client or a server.
 #[derive(Clone, Copy, Default)]
 struct Desk {
     free_ns: u64,
@@ -81,14 +82,14 @@ struct Desk {
 }
 
 impl Desk {
-    /// When a message that has arrived now is handled.
+    /// When a message that arrives now has been handled.
     fn handle(&mut self, now_ns: u64, handling_ns: u64) -> u64 {
         self.free_ns = self.free_ns.max(now_ns).saturating_add(handling_ns);
         self.free_ns
     }
 }
 
-/// What came of a game.
+/// The result of the bidding.
 struct Played {
     grants: Vec<Grant>,
     n_messages: u64,
@@ -132,7 +133,7 @@ impl Game {
         }
     }
 
-    /// Until every request is granted.
+    /// Bids until every request is granted.
     fn play(mut self) -> Played {
         let mut active: Vec<u32> = (0..self.clients.len() as u32).collect();
         for round in 0.. {
@@ -143,7 +144,7 @@ impl Game {
             for pass in 0..self.rules.passes.max(1) {
                 let n_bids = self.begin(round, &active);
                 if n_bids == 0 && pass == 0 {
-                    // Messages that take until the end of all times were never answered.
+                    // Messages that take until the last representable time are never answered.
                     self.now_ns = u64::MAX;
                     return self.over();
                 }
@@ -163,7 +164,7 @@ impl Game {
         Played { grants, n_messages, over_ns, findings }
     }
 
-    /// All clients bid. Gives how many bids that makes.
+    /// All clients bid. Returns the number of bids.
     fn begin(&mut self, round: u32, active: &[u32]) -> u64 {
         for &client in active {
             let event = client::Event::Begin { round };
@@ -181,7 +182,7 @@ impl Game {
         self.n_messages - n_before
     }
 
-    /// Bids and answers reach their ends; it is then as late as the last is handled.
+    /// Delivers bids and answers. Time advances until the last one is handled.
     fn exchange(&mut self, round: u32) {
         while let Some((now_ns, message)) = self.agenda.pop() {
             match message {
@@ -216,7 +217,7 @@ impl Game {
                 }
             }
         }
-        // Who is done says so; where rounds are in step all see it anyway.
+        // Clients that are done announce it. Since rounds are in step, all see it anyway.
         self.by_clients.clear();
     }
 }

@@ -1,4 +1,4 @@
-//! A scheduler in the centre chooses servers again at every arrival (paper 001).
+//! A central scheduler chooses servers again at every arrival (paper 001).
 
 use evenkeel::model::{Batch, Choice, Cluster, ServerId};
 use evenkeel::observe::Lateness;
@@ -9,25 +9,26 @@ use super::{Centre, Requests, Run, View, Windows};
 use crate::fabric::{Fabric, Happening};
 use crate::outcome::Outcome;
 
-/// When the centre hands requests to servers, and what counts as a decision and a message.
+/// When the centre hands requests over to servers, and what counts as one decision and one message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HandOver {
-    /// Each request when its server has a free slot.
+    /// Each request is handed over when its server has a free slot.
     #[default]
     AtStart,
-    /// Each request as soon as its server is chosen, one after the other. The centre chooses again when it has sent them all.
+    /// Each request is handed over as soon as its server is chosen, one after the other. The centre chooses again when
+    /// it has sent them all.
     Each,
-    /// The same, but all that a server gets at a scheduling point goes together.
+    /// As `Each`, but all requests that a server gets at one scheduling point go together.
     Together,
 }
 
-/// The tag of the timer that ends when the centre has sent all.
+/// Tag of the timer that ends when the centre has sent everything.
 pub(crate) const SENT_ALL: u64 = u64::MAX;
 
-/// At every arrival what `take_back` says is chosen anew together with what has arrived. A server gets its next request
-/// when a slot is free. Each start is a decision of the centre and a message. Who `learns` takes servers for as slow as they
-/// have shown to be, not as fast as was said.
+/// At every arrival, the requests that `take_back` selects get a new choice together with those that have arrived. A
+/// server gets its next request when a slot is free. Each start is a decision of the centre and a message. If it
+/// `learns`, the centre uses the speeds that servers have shown, not the stated ones.
 pub fn centre(
     requests: &Requests,
     fabric: Fabric<'_>,
@@ -60,21 +61,21 @@ pub fn centre(
     central.run.finish()
 }
 
-/// Requests under a scheduler in the centre.
+/// Requests under a central scheduler.
 pub(crate) struct Central<'a, F> {
     pub(crate) run: Run<'a>,
     pub(crate) hand_over: HandOver,
     scheduler: Replanned<'a, F>,
-    /// What was learnt of servers, if anything is.
+    /// What is learnt about the speeds of servers, if the centre learns.
     lateness: Option<Lateness>,
     centre: Centre,
     /// When each request reaches its server, where it is handed over before it starts.
     ready_ns: Vec<u64>,
-    /// Until when the centre is known to be busy.
+    /// Time until which the centre is known to be busy.
     awaited_ns: u64,
-    /// How many requests each server was sent and has not done.
+    /// Number of requests that were sent to each server and are not done.
     n_running: Vec<u32>,
-    /// Where each request was sent; a lost one may go elsewhere than was chosen.
+    /// Where each request was sent. A lost request may go to another server than the chosen one.
     servers: Vec<ServerId>,
     stranded: Vec<u32>,
     issued: Vec<u32>,
@@ -98,12 +99,12 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
         }
     }
 
-    /// A request waits for the next scheduling point.
+    /// Adds a request to the next scheduling point.
     pub(crate) fn issue(&mut self, request: u32) {
         self.issued.push(request);
     }
 
-    /// A request is done, which frees a slot.
+    /// Records that a request is done, which frees a slot.
     pub(crate) fn done(&mut self, request: u32) {
         let server = self.servers[request as usize];
         let job = self.run.whole(request, server);
@@ -115,7 +116,7 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
         self.run.outcome.findings.note(self.scheduler.done(request));
     }
 
-    /// A request is lost, and will be sent elsewhere.
+    /// Records that a request is lost. It will be sent elsewhere.
     pub(crate) fn lost(&mut self, request: u32) {
         let server = self.servers[request as usize];
         self.n_running[server.index()] -= 1;
@@ -125,7 +126,7 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
         self.stranded.push(request);
     }
 
-    /// A scheduling point, if anything was issued; then free slots are filled.
+    /// Runs a scheduling point if anything was issued, then fills free slots.
     pub(crate) fn schedule(&mut self) {
         for request in std::mem::take(&mut self.stranded) {
             match self.run.holder(request) {
@@ -134,7 +135,7 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
             }
         }
         if !self.issued.is_empty() && self.is_ready() {
-            // Each is issued once.
+            // Each request is issued once.
             self.issued.drain(..).for_each(|request| _ = self.scheduler.arrived(request));
             let now_ns = self.run.fabric.now_ns();
             let moves = match &self.lateness {
@@ -155,7 +156,7 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
         }
     }
 
-    /// Whether the centre can choose now; else it will be woken when it can.
+    /// Whether the centre can choose now. If not, sets a timer for when it can.
     fn is_ready(&mut self) -> bool {
         let busy_until_ns = self.centre.free_ns;
         let is_ready = self.hand_over == HandOver::AtStart || busy_until_ns <= self.run.fabric.now_ns();
@@ -166,7 +167,7 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
         is_ready
     }
 
-    /// Sends what was chosen on its way, if it does not wait in the centre.
+    /// Sends the chosen requests to their servers, unless they wait in the centre.
     fn hand_over(&mut self, moves: &[Move]) {
         let mut sent_ns = vec![None; self.n_running.len()];
         for &Move { request, to, .. } in moves {
@@ -184,7 +185,7 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
         }
     }
 
-    /// A server starts a request, which it has or gets now.
+    /// Starts a request at a server, which has it already or gets it now.
     fn start(&mut self, request: u32, server: ServerId) {
         if self.hand_over == HandOver::AtStart {
             return self.send(request, server);

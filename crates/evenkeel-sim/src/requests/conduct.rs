@@ -1,4 +1,4 @@
-//! How the executor and the centre behave, where that is a matter of choice.
+//! The configurable behaviour of the executor and the centre.
 
 use evenkeel::model::Batch;
 use evenkeel::run::{Decide, Late, Pick, Settings};
@@ -8,17 +8,18 @@ use super::{Trouble, View};
 /// How policies are carried out.
 #[derive(Clone, Copy, Debug)]
 pub struct Conduct {
-    /// When online policies pick a server. None: when one is free if all requests are there from the start, else on arrival.
+    /// When online policies pick a server. None: when one is free if all requests are present from the start, otherwise
+    /// on arrival.
     pub decide: Option<Decide>,
     /// When `hedged` starts a second copy.
     pub hedge_after: Late,
-    /// How many of all blocks it may move twice, as a share.
+    /// Share of all blocks that hedges may move a second time.
     pub hedge_budget: f64,
-    /// Whether what has not started is chosen anew.
+    /// Whether unstarted work is planned again.
     pub replans: bool,
-    /// By which share the predicted end of a plan has to be late for that.
+    /// By which share the predicted end of a plan must be late before work is planned again.
     pub replan_after: f64,
-    /// What goes wrong beside servers.
+    /// Faults other than those of servers.
     pub trouble: Trouble,
 }
 
@@ -38,20 +39,20 @@ impl Default for Conduct {
 }
 
 impl Conduct {
-    /// For plans.
+    /// Settings for plans.
     pub(super) fn planned(&self, view: &View, seed: u64) -> Settings {
         let replan_after = self.replans.then_some(self.replan_after);
         Settings { block_ns: view.block_ns, seed, replan_after, ..Settings::default() }
     }
 
-    /// For policies that pick a server for one request after the other.
+    /// Settings for policies that pick a server for one request after the other.
     pub(super) fn online(&self, pick: Pick, is_over_time: bool, view: &View, seed: u64) -> Settings {
         let usual = if is_over_time { Decide::OnArrival } else { Decide::WhenFree };
         let decide = self.decide.unwrap_or(usual);
         Settings { block_ns: view.block_ns, seed, decide, ..Settings::online(pick) }
     }
 
-    /// For `hedged`.
+    /// Settings for `hedged`.
     pub(super) fn hedged(&self, batch: &Batch, is_over_time: bool, view: &View, seed: u64) -> Settings {
         let online = self.online(Pick::TwoChoices, is_over_time, view, seed);
         let hedge_blocks = (batch.total_blocks() as f64 * self.hedge_budget).ceil() as u64;

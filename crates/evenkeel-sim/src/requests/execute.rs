@@ -1,4 +1,4 @@
-//! The executor says what starts where and when.
+//! The executor decides what starts where, and when.
 
 use evenkeel::model::{ClientId, Fixed, Schedule, ServerId};
 use evenkeel::run::{Action, BadPlan, Cause, Event, Executor, Reason, RequestId, Settings, TransferId};
@@ -8,7 +8,7 @@ use super::{Centre, Incident, Message, Requests, Run, Trouble, View};
 use crate::fabric::{Fabric, Happening, Job, JobId};
 use crate::outcome::Outcome;
 
-/// The executor carries out a plan; what is not in it is served as it arrives. Each start is a decision of a centre and
+/// The executor carries out a plan, and serves other requests as they arrive. Each start is a decision of a centre and
 /// a message.
 pub fn execute(
     requests: &Requests,
@@ -21,7 +21,7 @@ pub fn execute(
     execute_watched(requests, fabric, view, plan, settings, trouble, &mut |_, _| {})
 }
 
-/// The same; whatever the executor does, and when, is shown to `watch`.
+/// As `execute`, and passes each action of the executor, with its time, to `watch`.
 pub fn execute_watched(
     requests: &Requests,
     fabric: Fabric<'_>,
@@ -38,38 +38,39 @@ pub fn execute_watched(
     Ok(driver.carry_out(!plan.transfers.is_empty()))
 }
 
-/// Tags of timers: the executor is to be woken; something happens to a client or its request, with its number; with the
-/// number of the transfer, a message was not heard of for too long; and transfers report how far they are.
+/// Tags of timers: wake the executor; an incident to a client or its request, plus its number; a message that is
+/// overdue, plus the number of its transfer; progress reports of transfers.
 const WAKE: u64 = 0;
 const INCIDENT: u64 = 1;
 const OVERDUE: u64 = 1 << 63;
 const REPORT: u64 = OVERDUE - 1;
 
-/// An executor in the fabric.
+/// An executor that runs on the fabric.
 pub(super) struct Driver<'a> {
     run: Run<'a>,
     view: &'a View,
     executor: Executor,
-    /// What is under way; without an id, what nobody has heard of.
+    /// Transfers in flight, as far as the executor knows. One without an id had a message lost and is not in the
+    /// fabric.
     jobs: HashMap<u64, (Option<JobId>, Job)>,
-    /// Whether transfers will report.
+    /// Whether a timer for progress reports is set.
     will_report: bool,
-    /// When it will be woken.
+    /// Time of the next wake-up.
     woken_ns: u64,
-    /// The one centre; or, without, each server by itself.
+    /// The single centre or, without one, one entry per server.
     centres: Vec<Centre>,
     actions: Vec<Action>,
     trouble: Trouble,
     seed: u64,
     incidents: Vec<(u64, Incident)>,
     is_dead: Vec<bool>,
-    /// Requests of which the executor wants to hear nothing more.
+    /// Requests that are over for the executor. It accepts no more events about them.
     is_over: Vec<bool>,
     watch: &'a mut dyn FnMut(u64, &Action),
 }
 
 impl<'a> Driver<'a> {
-    /// With so many who send the starts: one, or each server.
+    /// Creates a driver with `n_centres` senders of starts: one, or one per server.
     pub(super) fn new(
         mut run: Run<'a>,
         view: &'a View,
@@ -105,7 +106,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Until all is over. What is planned need not arrive.
+    /// Runs until everything is over. Planned requests need not arrive.
     pub(super) fn carry_out(mut self, is_planned: bool) -> Outcome {
         while let Some((_, happening)) = self.run.fabric.next() {
             match happening {
@@ -148,13 +149,13 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Nobody will hear of a transfer.
+    /// The executor gets no news about a transfer: sets the timer after which it counts as failed.
     fn miss(&mut self, transfer: TransferId) {
         let at_ns = self.run.fabric.now_ns().saturating_add(self.trouble.timeout_ns);
         self.run.fabric.wake(at_ns, OVERDUE + transfer.0);
     }
 
-    /// Transfers report in the order of their numbers, and again after a while if there are any.
+    /// Transfers report their progress in the order of their numbers, and again later if any are in flight.
     fn report(&mut self) {
         let mut tags: Vec<u64> = self.jobs.keys().copied().collect();
         tags.sort_unstable();
@@ -212,7 +213,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// A request of the batch arrives.
+    /// Lets a request of the batch arrive.
     pub(super) fn arrive(&mut self, request: u32) {
         let (batch, row) = (&self.run.requests.batch, request as usize);
         if self.is_dead[batch.client(row).index()] {
@@ -257,7 +258,7 @@ impl<'a> Driver<'a> {
                     self.jobs.insert(transfer.0, (None, job));
                     self.miss(transfer);
                 } else {
-                    // There are one, or as many as servers.
+                    // There is one centre, or one per server.
                     let centre = server.index() % self.centres.len();
                     let id = self.centres[centre].dispatch(&mut self.run, job);
                     self.jobs.insert(transfer.0, (Some(id), job));
@@ -285,7 +286,7 @@ impl<'a> Driver<'a> {
                     self.run.cancel(request.0 as u32);
                 }
             }
-            // The simulated servers keep what they have; nobody repairs anything.
+            // Simulated servers keep their data. There is nothing to repair.
             Action::Report { .. } => {}
         }
     }

@@ -1,13 +1,13 @@
-//! Requests for replicated data: clients ask servers, by themselves or by plan.
+//! Requests for replicated data: clients send them to servers by themselves, or by plan.
 //!
-//! * [`push()`]: each client goes through its requests in their order and sends them to the servers that were chosen;
-//!   there they wait in queues. What clients of most systems do.
-//! * [`execute()`]: the [`Executor`](evenkeel::run::Executor) says what starts where and when; nothing waits at servers. It may have a plan, or pick
-//!   servers as requests arrive.
-//! * [`bid()`]: clients and servers agree by messages, and the executor carries out what they have agreed on (paper 000).
-//! * [`centre()`]: a scheduler chooses again at every arrival for what has not started (paper 001).
+//! * [`push()`]: each client goes through its requests in order and sends them to the chosen servers, where they wait
+//!   in queues. The clients of most systems work this way.
+//! * [`execute()`]: the [`Executor`](evenkeel::run::Executor) decides what starts where, and when; nothing waits at
+//!   servers. It can have a plan, or pick servers as requests arrive.
+//! * [`bid()`]: clients and servers agree by messages, and the executor carries out the result (paper 000).
+//! * [`centre()`]: a scheduler chooses again at every arrival for all requests that have not started (paper 001).
 //!
-//! [`by_policy`] takes the one that fits a policy.
+//! [`by_policy`] uses the one that fits a policy.
 
 mod bid;
 mod centre;
@@ -39,18 +39,18 @@ pub use trouble::{Incident, Message, Trouble};
 /// Requests, and when they arrive.
 #[derive(Clone, Debug)]
 pub struct Requests {
-    /// Who wants what, in blocks, rounded up.
+    /// Clients, replicas and sizes of the requests, in blocks, rounded up.
     pub batch: Batch,
-    /// The bytes of a block.
+    /// Bytes per block.
     pub block_bytes: u64,
-    /// The bytes of each request; none if all are whole blocks.
+    /// Bytes of each request; none if all are whole blocks.
     pub bytes: Option<Vec<u64>>,
-    /// When each arrives; none if all are there from the start.
+    /// Arrival time of each request; none if all are present from the start.
     pub arrivals_ns: Option<Vec<u64>>,
 }
 
 impl Requests {
-    /// Requests of the same clients for the same data, of so many bytes each.
+    /// Requests of the same clients for the same data, with the given sizes in bytes.
     pub fn sized(
         batch: &Batch,
         bytes: Vec<u64>,
@@ -70,9 +70,9 @@ impl Requests {
         Ok(Self { batch: sized.finish(), block_bytes, bytes: Some(bytes), arrivals_ns })
     }
 
-    /// No schedule of requests that are all there from the start ends earlier, those that were not done left out.
+    /// Lower bound on the makespan of requests that are all present from the start, without those in `undone`.
     pub fn bound_ns(&self, hardware: &Hardware, undone: &[u32]) -> Result<u64, ModelError> {
-        // By what there is to move, not by blocks, which are rounded up.
+        // By the exact bytes, not by blocks, which are rounded up.
         let exact = |bytes: &Vec<u64>| Self::sized(&self.batch, bytes.clone(), 1, None);
         let exact = self.bytes.as_ref().map(exact).transpose()?.map(|exact| Self { bytes: None, ..exact });
         let all = exact.as_ref().unwrap_or(self);
@@ -85,19 +85,19 @@ impl Requests {
         Ok(view.bound_ns(&Self::sized(&all.batch, blocks, 1, None)?))
     }
 
-    /// The bytes of a request.
+    /// Bytes of a request.
     pub fn bytes(&self, request: usize) -> u64 {
         self.bytes
             .as_ref()
             .map_or_else(|| self.batch.blocks(request) * self.block_bytes, |bytes| bytes[request])
     }
 
-    /// When a request arrives.
+    /// Arrival time of a request.
     pub fn arrival_ns(&self, request: usize) -> u64 {
         self.arrivals_ns.as_ref().map_or(0, |arrivals_ns| arrivals_ns[request])
     }
 
-    /// The size that all requests have, if they have one.
+    /// The size of all requests, if it is the same.
     fn common_blocks(&self) -> Option<u64> {
         let first = if self.batch.n_requests() > 0 { self.batch.blocks(0) } else { 1 };
         let is_common =
@@ -106,17 +106,18 @@ impl Requests {
     }
 }
 
-/// A cluster as planners see it, and how long a block takes at speed 1.
+/// A cluster as planners see it, and the time of a block at speed 1.
 #[derive(Debug)]
 pub struct View {
     /// Speeds, slots and hosts.
     pub cluster: Cluster,
-    /// How long a block takes at speed 1.
+    /// Time a block takes at speed 1.
     pub block_ns: f64,
 }
 
 impl View {
-    /// What the first server does has speed 1, unless speeds have a common measure that fits them better. Where all requests have one size the latency counts as part of it.
+    /// Speed 1 is the speed of the first server, unless a common measure of the speeds fits them better. If all
+    /// requests have the same size, the latency counts as part of it.
     pub fn new(requests: &Requests, hardware: &Hardware) -> Result<Self, ModelError> {
         let n_blocks = requests.common_blocks().unwrap_or(0).max(1);
         let latency = if requests.common_blocks().is_some() { 1.0 } else { 0.0 };
@@ -139,23 +140,23 @@ impl View {
         Ok(Self { cluster, block_ns })
     }
 
-    /// No schedule of requests of whole blocks that are all there from the start ends earlier.
+    /// Lower bound on the makespan of requests of whole blocks that are all present from the start.
     pub fn bound_ns(&self, requests: &Requests) -> u64 {
         let (_, bound) = optimal::select(&requests.batch, &self.cluster, Goal::Length);
         (bound.value.to_f64() * self.block_ns) as u64
     }
 }
 
-/// What all drivers count.
+/// State and counts that all drivers share.
 pub(crate) struct Run<'a> {
     requests: &'a Requests,
     pub(crate) fabric: Fabric<'a>,
-    /// Which requests go from the client to the server; none if all are read.
+    /// Which requests are writes, from the client to the server; empty if all are reads.
     pub(crate) is_write: Vec<bool>,
-    /// Requests by arrival, and how many of them have arrived.
+    /// Requests in order of arrival, and the number that have arrived.
     by_arrival: Vec<u32>,
     n_arrived: usize,
-    /// Which are done, or not wanted any more.
+    /// Which requests are done or cancelled.
     is_done: Vec<bool>,
     pub(crate) outcome: Outcome,
 }
@@ -173,7 +174,7 @@ impl<'a> Run<'a> {
         run
     }
 
-    /// Whoever drives it says when requests arrive.
+    /// Creates a run whose driver decides when requests arrive.
     pub(crate) fn without_arrivals(requests: &'a Requests, fabric: Fabric<'a>) -> Self {
         let (is_write, by_arrival, is_done) = (Vec::new(), Vec::new(), Vec::new());
         Self { requests, fabric, is_write, by_arrival, n_arrived: 0, is_done, outcome: Outcome::default() }
@@ -185,7 +186,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The next that arrives by now.
+    /// The next request that arrives by now.
     fn next_arrival(&mut self) -> Option<u32> {
         let &next = self.by_arrival.get(self.n_arrived)?;
         if self.requests.arrival_ns(next as usize) > self.fabric.now_ns() {
@@ -196,14 +197,14 @@ impl<'a> Run<'a> {
         Some(next)
     }
 
-    /// Some bytes from a server to a client.
+    /// A job that moves `bytes` bytes from a server to a client.
     fn job(&self, tag: u64, server: ServerId, client: ClientId, bytes: u64) -> Job {
         let hardware = self.fabric.hardware();
         let (from, to) = (hardware.servers[server.index()].host, hardware.clients[client.index()].host);
         Job { tag, server: server.0, from, to, bytes }
     }
 
-    /// All of a request between a server and its client; the tag is the request.
+    /// A job that moves a whole request between a server and its client. The tag is the request.
     fn whole(&self, request: u32, server: ServerId) -> Job {
         let client = self.requests.batch.client(request as usize);
         let read = self.job(request.into(), server, client, self.requests.bytes(request as usize));
@@ -213,7 +214,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The first server that is up and holds what a request wants.
+    /// The first server that is up and holds the data of a request.
     fn holder(&self, request: u32) -> Option<ServerId> {
         let holders = self.requests.batch.replicas().of(request as usize).iter();
         holders.copied().find(|server| self.fabric.is_up(server.0))
@@ -226,7 +227,7 @@ impl<'a> Run<'a> {
         self.is_done[request as usize] = true;
     }
 
-    /// A request is not wanted any more.
+    /// Cancels a request.
     fn cancel(&mut self, request: u32) {
         self.outcome.n_cancelled += 1;
         self.outcome.undone.push(request);
@@ -243,7 +244,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// The requests of each client that wait for a slot of it.
+/// The requests of each client that wait for a slot of the client.
 pub(crate) struct Windows {
     clients: Vec<Window>,
 }
@@ -260,7 +261,7 @@ impl Windows {
         Self { clients: fabric.hardware().clients.iter().map(window).collect() }
     }
 
-    /// A request is issued at once if its client has a slot.
+    /// Issues a request at once if its client has a free slot.
     pub(crate) fn arrived(&mut self, batch: &Batch, request: u32, issue: impl FnOnce(u32)) {
         let window = &mut self.clients[batch.client(request as usize).index()];
         if window.n_free > 0 {
@@ -271,7 +272,7 @@ impl Windows {
         }
     }
 
-    /// A request is done; the next of its client is issued.
+    /// Records that a request is done, and issues the next one of its client.
     pub(crate) fn done(&mut self, batch: &Batch, request: u32, issue: impl FnOnce(u32)) {
         let window = &mut self.clients[batch.client(request as usize).index()];
         match window.waiting.pop_front() {
@@ -281,21 +282,21 @@ impl Windows {
     }
 }
 
-/// Who decides alone, one thing after the other.
+/// A single decision maker, which makes one decision after the other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Centre {
     free_ns: u64,
 }
 
 impl Centre {
-    /// How long it takes until the next decision is made and has reached another host.
+    /// Time until the next decision is made and has reached another host.
     pub(crate) fn delay_ns(&mut self, fabric: &Fabric<'_>) -> u64 {
         let (now_ns, hardware) = (fabric.now_ns(), fabric.hardware());
         self.free_ns = self.free_ns.max(now_ns).saturating_add(hardware.dispatch_ns);
         (self.free_ns - now_ns).saturating_add(hardware.message_ns)
     }
 
-    /// Sends a job to its server when its turn has come.
+    /// Sends a job to its server when its turn comes.
     fn dispatch(&mut self, run: &mut Run<'_>, job: Job) -> JobId {
         run.outcome.n_messages += 1;
         let after_ns = self.delay_ns(&run.fabric);
@@ -309,7 +310,7 @@ mod tests {
 
     use super::*;
 
-    /// What is read comes from the server, what is written goes there.
+    /// Reads come from the server, and writes go to it.
     #[test]
     fn directions() {
         let mut batch = BatchBuilder::new();

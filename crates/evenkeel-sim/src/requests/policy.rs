@@ -1,4 +1,4 @@
-//! Which driver carries out which policy.
+//! The driver that carries out each policy.
 
 use evenkeel::bid::Rules;
 use evenkeel::draw::Ties;
@@ -16,24 +16,25 @@ use crate::outcome::Outcome;
 /// How a policy is carried out.
 #[derive(Clone, Copy, Debug)]
 pub enum Way {
-    /// All is planned at the start; the executor carries the plan out, and mends it.
+    /// Everything is planned at the start. The executor carries out the plan, and repairs it.
     Planned,
     /// The executor picks a server for each request when it arrives, or when one is free.
     Online(Pick),
-    /// The same, and what is late is started a second time.
+    /// As `Online`, with a second copy of transfers that are late.
     Hedged,
-    /// Clients and servers bid, then the executor carries out what they have agreed on.
+    /// Clients and servers bid, then the executor carries out the result.
     Bid(Rules),
     /// Clients send their requests to the servers that were chosen at the start.
     Pushed(SelectFn),
     /// A centre chooses at every arrival.
     Central(TakeBack, SelectFn),
-    /// The same, and it learns who is slow.
+    /// As `Central`, and the centre learns which servers are slow.
     Learning(SelectFn),
 }
 
 impl Way {
-    /// The way of a policy, where requests arrive over time or are all there from the start; none if it has none.
+    /// The way to carry out a policy, if requests arrive over time or if all are present from the start; none if there
+    /// is no way.
     pub fn of(policy: &Policy, is_over_time: bool, ask: &Ask) -> Option<Self> {
         Some(match (policy.live, policy.kind) {
             (Live::Picks(pick), _) => Self::Online(pick),
@@ -54,7 +55,7 @@ impl Way {
     }
 }
 
-/// Why requests cannot be served by a policy.
+/// Why a policy cannot serve requests.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum NotServed {
@@ -75,7 +76,7 @@ pub enum NotServed {
     Refused(String),
 }
 
-/// Serves requests in the way of a policy.
+/// Serves requests under a policy.
 pub fn by_policy(
     requests: &Requests,
     fabric: Fabric<'_>,
@@ -113,7 +114,7 @@ pub fn by_policy(
         Way::Bid(rules) => bid(requests, fabric, &view, rules, conduct.planned(&view, seed), trouble)?,
         Way::Pushed(select) => push(requests, fabric, &select(batch, cluster, &ask).0),
         Way::Central(_, select) | Way::Learning(select) => {
-            // What is left is chosen for again and again, so that the load counts and not the order.
+            // The remaining requests get a new choice again and again, so the load counts and not the order.
             let ask = Ask { goal: Goal::MaxLoad, ..ask };
             let choose = |batch: &_, cluster: &_| -> Choice { select(batch, cluster, &ask).0 };
             let (take_back, learns) = match way {
@@ -129,7 +130,7 @@ pub fn by_policy(
     Ok(outcome)
 }
 
-/// The plan of a policy, without its proof.
+/// The plan of a policy, without its proof of optimality.
 fn planned(policy: &Policy, batch: &Batch, cluster: &Cluster, ask: Ask) -> Result<Ordered, NoPlan> {
     let planner = Planner::new(&Options { policy, order: OrderBy::Usual, whole: false, ask })?;
     Ok(planner.order(batch, cluster, planner.choose(batch, cluster)).ordered)

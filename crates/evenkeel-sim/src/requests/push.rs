@@ -6,8 +6,8 @@ use super::{Requests, Run, Windows};
 use crate::fabric::{Fabric, Happening};
 use crate::outcome::Outcome;
 
-/// Clients send their requests to the servers that were chosen, each as many at once as it has slots. What is lost
-/// goes to the next server that is up and holds the data.
+/// Clients send their requests to the chosen servers, each as many at once as it has slots. A request that is lost goes
+/// to the next server that is up and holds the data.
 pub fn push(requests: &Requests, fabric: Fabric<'_>, choice: &Choice) -> Outcome {
     let mut servers: Vec<ServerId> = requests.batch.replicas().iter().map(|set| set[0]).collect();
     choice.parts(&requests.batch).for_each(|part| servers[part.request as usize] = part.server);
@@ -41,9 +41,9 @@ pub fn push(requests: &Requests, fabric: Fabric<'_>, choice: &Choice) -> Outcome
 
 struct Pushing<'a> {
     run: Run<'a>,
-    /// Where each request goes.
+    /// The server of each request.
     servers: Vec<ServerId>,
-    /// Those that no server is up for.
+    /// Requests for which no server is up.
     stranded: Vec<u32>,
 }
 

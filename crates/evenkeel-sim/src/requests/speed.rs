@@ -1,15 +1,15 @@
-//! Which span is that of speed 1.
+//! The time of a block at speed 1.
 
 /// A speed has six decimals.
 const MILLIONTHS: f64 = 1e6;
-/// Ratios that differ from a whole number by less are one: spans are floats.
+/// Tolerance within which a ratio counts as a whole number, since times are floats.
 const NEARLY: f64 = 1e-9;
-/// Speeds are not larger than that.
+/// Upper limit of speeds.
 const MOST: f64 = 1e6;
 
-/// The time of a block at speed 1, by the times it takes at each server: that of the first server if six decimals are enough
-/// for all speeds, else the one at which all speeds are whole, if there is any. So a plan on servers of speeds 2.1 and 2 is
-/// the same here as on their file.
+/// The time of a block at speed 1, from the times a block takes at each server. It is the time of the first server if
+/// six decimals are enough for all speeds, otherwise the time at which all speeds are whole, if there is one. So a plan
+/// for servers of speeds 2.1 and 2 is the same here as from their file.
 pub(super) fn unit(spans_ns: &[f64]) -> f64 {
     let Some(&first_ns) = spans_ns.first() else { return 1.0 };
     let fits = |unit_ns: f64, decimals: f64| {
@@ -27,12 +27,12 @@ pub(super) fn unit(spans_ns: &[f64]) -> f64 {
     if unit_ns.is_finite() && fits(unit_ns, 1.0) { unit_ns } else { first_ns }
 }
 
-/// The largest number of which both are multiples, as far as floats tell.
+/// The largest number of which both are multiples, within the precision of floats.
 fn common_measure(mut a: f64, mut b: f64) -> f64 {
     let least = (a.max(b)) * NEARLY;
     while b > least {
         (a, b) = (b, a % b);
-        // Just below a multiple is one.
+        // A number just below a multiple counts as a multiple.
         if a - b < least {
             b = 0.0;
         }
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(speeds(&[3.0, 3.0]), [1_000_000, 1_000_000]);
         assert_eq!(speeds(&[3.0, 1.0, 0.5]), [6_000_000, 2_000_000, 1_000_000]);
         assert_eq!(speeds(&[2.1, 2.0]), [21_000_000, 20_000_000]);
-        // Nothing fits: as near as six decimals are.
+        // No unit fits: the speeds are rounded to six decimals.
         assert_eq!(speeds(&[3.0, 2.0_f64.sqrt()]), [1_000_000, 471_405]);
         assert!(unit(&[]) > 0.0);
     }

@@ -1,5 +1,5 @@
-//! What happens between the executor and the world beside servers: transfers report how far they are, messages get lost,
-//! clients change their minds or die.
+//! Faults between the executor and the world, apart from those of servers: messages get lost, and clients cancel
+//! requests or die. Transfers also report their progress here.
 
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::run::TransferId;
@@ -7,39 +7,40 @@ use evenkeel::run::TransferId;
 use super::{Requests, View};
 use crate::chance::sub_seed;
 
-/// How much of it there is.
+/// The amount of trouble.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Trouble {
-    /// The share of messages that get lost between the executor and servers: that something is to start, or is done.
+    /// Share of the messages between the executor and servers that get lost: orders to start, and reports of
+    /// completion.
     pub lost: f64,
-    /// After so long what was not heard of counts as failed.
+    /// Time after which a transfer without news counts as failed.
     pub timeout_ns: u64,
-    /// The share of requests that their clients withdraw.
+    /// Share of requests that their clients cancel.
     pub cancelled: f64,
-    /// The share of clients that die.
+    /// Share of clients that die.
     pub dead_clients: f64,
-    /// How often transfers under way report how far they are; never if none.
+    /// How often transfers in flight report their progress; never if none.
     pub progress_ns: Option<u64>,
 }
 
 impl Default for Trouble {
-    /// There is none.
+    /// No trouble.
     fn default() -> Self {
         Self { lost: 0.0, timeout_ns: 5_000_000_000, cancelled: 0.0, dead_clients: 0.0, progress_ns: None }
     }
 }
 
-/// Something that happens to a client or its request.
+/// An incident to a client or its request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Incident {
-    /// A request is withdrawn, if it is still open.
+    /// A request is cancelled, if it is still open.
     Cancelled {
         /// Its row.
         request: u32,
     },
     /// A client dies.
     Died {
-        /// Which one.
+        /// Which client.
         client: u32,
     },
 }
@@ -47,25 +48,26 @@ pub enum Incident {
 /// A message between the executor and a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
-    /// A transfer is to start.
+    /// An order to start a transfer.
     Start,
-    /// It is done.
+    /// A report that a transfer is done.
     Done,
 }
 
 impl Trouble {
-    /// Whether there is any.
+    /// Whether there is any trouble.
     pub fn is_any(&self) -> bool {
         self.lost > 0.0 || self.cancelled > 0.0 || self.dead_clients > 0.0
     }
 
-    /// Whether a message about a transfer gets lost; the same whoever asks, and in whatever order.
+    /// Whether a message about a transfer gets lost. The result depends on the arguments alone, not on earlier calls.
     pub fn loses(&self, seed: u64, transfer: TransferId, message: Message) -> bool {
         let which = transfer.0 << 1 | u64::from(message == Message::Done);
         self.lost > 0.0 && Seeded::new(sub_seed(seed, which)).unit() < self.lost
     }
 
-    /// What happens to clients and their requests, in order of time: within as long as all takes at least.
+    /// The incidents to clients and their requests, in order of time. With a lower bound B on the makespan, a request
+    /// is cancelled within B of its arrival, and a client dies within B of the start.
     pub fn incidents(&self, requests: &Requests, view: &View, seed: u64) -> Vec<(u64, Incident)> {
         let mut incidents = Vec::new();
         if self.cancelled > 0.0 || self.dead_clients > 0.0 {

@@ -1,4 +1,4 @@
-//! The servers, the clients and the network of a scenario, as they are written; and the hardware of each repetition.
+//! The servers, clients and network of a scenario as written, and the hardware of each repetition.
 
 use std::collections::BTreeMap;
 
@@ -13,12 +13,12 @@ use crate::chance::{sample, sub_seed};
 use crate::hardware::{self, Hardware, Nic, Stalls};
 use crate::units::{Bytes, PerSecond, Span};
 
-/// What all servers have.
+/// Settings of all servers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Servers {
     pub(super) count: Option<u32>,
-    /// A servers file, beside a batch.
+    /// A servers file that comes with a batch.
     pub(super) file: Option<String>,
     latency: Span,
     bandwidth: PerSecond,
@@ -41,7 +41,7 @@ impl Default for Servers {
     }
 }
 
-/// What one server has of its own.
+/// Settings of a single server.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Different {
@@ -51,7 +51,7 @@ pub(super) struct Different {
     speed: Option<f64>,
 }
 
-/// Which servers.
+/// Selects servers.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     untagged,
@@ -84,7 +84,7 @@ pub(super) struct Down {
     #[serde(default)]
     from: Span,
     until: Option<Span>,
-    /// Whether they leave the cluster, and join it again.
+    /// Whether they leave the cluster and join it again.
     #[serde(default)]
     leave: bool,
 }
@@ -100,12 +100,12 @@ enum On {
     Servers,
 }
 
-/// Who asks.
+/// The clients.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Clients {
     pub(super) count: Option<u32>,
-    /// A clients file, beside a batch.
+    /// A clients file that comes with a batch.
     pub(super) file: Option<String>,
     slots: u32,
     on: On,
@@ -117,7 +117,7 @@ impl Default for Clients {
     }
 }
 
-/// Between hosts.
+/// The network between hosts.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct Network {
@@ -128,7 +128,7 @@ pub(super) struct Network {
     dispatch: Span,
 }
 
-/// All of it, as written.
+/// The whole cluster, as written.
 #[derive(Clone, Debug)]
 pub(super) struct Cluster {
     pub(super) servers: Servers,
@@ -137,25 +137,25 @@ pub(super) struct Cluster {
     pub(super) down: Vec<Down>,
     pub(super) clients: Clients,
     pub(super) network: Network,
-    /// The names of the servers, and how many clients there are; known once the workload is.
+    /// Names of the servers, and the number of clients. Both are known once the workload is.
     pub(super) names: Vec<String>,
     pub(super) n_clients: u32,
-    /// What files say of servers and clients, beside a batch.
+    /// What the files that come with a batch say about servers and clients.
     pub(super) described: Option<model::Cluster>,
 }
 
-/// As `generate` has them.
+/// Defaults, the same as those of `generate`.
 const USUAL_SERVERS: u32 = 100;
 const USUAL_CLIENTS: u32 = 64;
-/// More than that would be no cluster.
+/// Upper limit of servers and of clients. No cluster is larger.
 const MOST: u32 = 1 << 20;
-/// More ways to be slow or down are not written by hand.
+/// Upper limit of entries for slow servers and for outages. Nobody writes more by hand.
 const MOST_CHANGES: usize = 100;
-/// So many stalls take a minute, and more tell no more.
+/// Upper limit of stalls. This many take a minute to simulate, and more add no information.
 const MOST_STALLS: f64 = 1e9;
 
 impl Cluster {
-    /// Names as many servers, and has as many clients, as are asked for.
+    /// Creates names for the requested number of servers, and sets the number of clients.
     pub(super) fn count_out(&mut self, places: &Places) -> Result<(), ScenarioError> {
         let n_servers = self.servers.count.unwrap_or(USUAL_SERVERS);
         check_count("servers.count", n_servers.into(), places)?;
@@ -164,7 +164,7 @@ impl Cluster {
         check_count("clients.count", self.n_clients.into(), places)
     }
 
-    /// Refuses what cannot be.
+    /// Refuses impossible settings.
     pub(super) fn check(&self, places: &Places) -> Result<(), ScenarioError> {
         let wrong = |key: &str, message: String| Err(places.error(key, message));
         check_count("servers.count", self.names.len() as u64, places)?;
@@ -205,7 +205,7 @@ impl Cluster {
         Ok(())
     }
 
-    /// In which order servers serve what waits there; none if as it arrives.
+    /// The order in which servers serve their queues; none if in order of arrival.
     fn discipline(&self) -> Result<Option<&'static Discipline>, String> {
         let name = self.servers.queue.as_str();
         match policy::find(name).map(|policy| (&policy.kind, policy.live)) {
@@ -218,13 +218,13 @@ impl Cluster {
         }
     }
 
-    /// An empty queue of a server; none if it serves as requests arrive.
+    /// Creates the empty queue of a server; none if servers serve requests in order of arrival.
     pub(super) fn queue(&self) -> Option<impl Fn() -> Box<dyn Queue> + use<>> {
         let discipline = self.discipline().ok().flatten()?;
         Some(|| (discipline.queue)(&Options::default()))
     }
 
-    /// What it is made of, with the lots of one repetition.
+    /// The hardware of one repetition, with everything random drawn from `seed`.
     pub(super) fn hardware(&self, seed: u64) -> Hardware {
         let n = self.names.len() as u32;
         let mut servers: Vec<hardware::Server> = (0..n).map(|server| self.server(server)).collect();
@@ -270,7 +270,7 @@ impl Cluster {
         let file = self.described.as_ref().map(|cluster| cluster.server(ServerId(server)));
         let in_file = file.filter(|_| all.slots == 1).map(|file| file.slots);
         let slots = own.and_then(|own| own.slots).or(in_file).unwrap_or(all.slots);
-        // A rate is what all slots of a server have together.
+        // A rate is that of all slots of a server together.
         let rate = self.described.as_ref().and_then(|cluster| cluster.rate(ServerId(server)));
         let rate = rate.map(|bytes| bytes as f64 / 1e9 / f64::from(slots));
         let of_file =
@@ -302,7 +302,8 @@ impl Cluster {
         hardware::Client { host, slots }
     }
 
-    /// Stalls must not be without end where all servers together have so many bytes to move, and are in use for so long.
+    /// Refuses stalls that are too many to simulate, given the bytes that all servers together move and the least time
+    /// they are in use.
     pub(super) fn check_stalls(
         &self,
         bytes: f64,
@@ -313,7 +314,7 @@ impl Cluster {
         let rate: f64 = servers.map(|server| server.rate * f64::from(server.slots)).sum();
         let work_ns = least_ns.max(bytes / rate);
         for (k, slow) in self.slow.iter().enumerate() {
-            // Rates that cannot be are told elsewhere.
+            // Impossible rates are reported elsewhere.
             if work_ns.is_finite() && slow.least_stalls(self.names.len(), work_ns) > MOST_STALLS {
                 let message =
                     "servers would stall more than a billion times; write a longer `every` or `lasts`";
@@ -323,14 +324,14 @@ impl Cluster {
         Ok(())
     }
 
-    /// The slowest that a server ever is, in bytes in a nanosecond.
+    /// The lowest rate that a server ever has, in bytes per nanosecond.
     pub(super) fn least_rate(&self) -> f64 {
         let rates = (0..self.names.len() as u32).map(|server| self.server(server).rate);
         self.slow.iter().fold(rates.fold(f64::INFINITY, f64::min), |rate, slow| rate * slow.factor)
     }
 }
 
-/// The numbers of draws for what is slow and down.
+/// Purposes of the random draws for slow servers and outages.
 const SLOW: u64 = 1 << 16;
 const DOWN: u64 = 2 << 16;
 
@@ -383,7 +384,7 @@ fn check_until(key: &str, from: Span, until: Option<Span>, places: &Places) -> R
 }
 
 impl Who {
-    /// How many they are of so many, if that can be told.
+    /// Number of servers selected out of `n`, if it can be determined.
     fn number(&self, n: usize) -> Option<u32> {
         match self {
             Self::Number(number) => Some(*number),
@@ -445,7 +446,7 @@ impl Slow {
         self.until.map_or(u64::MAX, |until| until.0)
     }
 
-    /// How a server is slow that is so again and again.
+    /// The stalls of a server that is slow repeatedly.
     fn stalls(&self, seed: u64) -> Option<Stalls> {
         let (every, lasts) = self.every.zip(self.lasts)?;
         Some(Stalls {
@@ -458,7 +459,7 @@ impl Slow {
         })
     }
 
-    /// How many stalls there are at least, on so many servers, while they move so many nanoseconds' worth of data.
+    /// Least number of stalls on `n_servers` servers while they move data for `work_ns` at full speed.
     fn least_stalls(&self, n_servers: usize, work_ns: f64) -> f64 {
         let Some(stalls) = self.stalls(0) else { return 0.0 };
         let (every, lasts) = (stalls.every_ns as f64, stalls.lasts_ns as f64);
@@ -471,7 +472,7 @@ impl Slow {
     }
 }
 
-/// The factor from when on, where several may be at work at once.
+/// The combined factor and the time from which it applies. Several spells may overlap.
 fn steps(spells: &[(u64, u64, f64)]) -> Vec<(u64, f64)> {
     let begins = spells.iter().map(|&(from_ns, _, factor)| (from_ns, true, factor));
     let ends = spells.iter().filter(|spell| spell.1 < u64::MAX);
@@ -488,13 +489,13 @@ fn steps(spells: &[(u64, u64, f64)]) -> Vec<(u64, f64)> {
                 active.swap_remove(place);
             }
         }
-        // Multiplied anew, so that nothing is left of those that are over.
+        // Multiplied from scratch, so that no rounding remains from spells that are over.
         steps.push((edge[0].0, active.iter().product()));
     }
     steps
 }
 
-/// Joins those that touch.
+/// Joins outages that touch or overlap.
 fn join(outages: &mut Vec<(u64, u64)>) {
     outages.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::new();
@@ -507,7 +508,7 @@ fn join(outages: &mut Vec<(u64, u64)>) {
     *outages = joined;
 }
 
-/// A size drawn for each request.
+/// Sizes drawn for each request.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(
     untagged,
@@ -520,7 +521,7 @@ pub(super) enum Sizes {
 }
 
 impl Sizes {
-    /// The mean, in bytes.
+    /// Mean size in bytes.
     pub(super) fn mean(self) -> u64 {
         match self {
             Self::Fixed(bytes) | Self::Exponential { mean: bytes } => bytes.0,

@@ -1,12 +1,12 @@
-//! A batch with another number of copies.
+//! A batch with a different number of copies.
 
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::{Batch, BatchBuilder, ModelError, ServerId};
 use hashbrown::HashMap;
 
-/// The batch with so many copies of what each request wants: the first ones of those that it has, and if there are too few,
-/// further ones on servers drawn by lot. Requests for one chunk find it on the same servers; without chunks each request is
-/// for data of its own. Only clients, blocks and copies are kept.
+/// Returns the batch with `copies` copies of the data of each request: the first of those it has and, if there are too
+/// few, further ones on servers drawn at random. Requests for the same chunk find it on the same servers. Without
+/// chunks, each request is for its own data. Only clients, blocks and copies are kept.
 pub(super) fn with_copies(batch: &Batch, copies: u32, seed: u64) -> Result<Batch, ModelError> {
     let mut draw = Seeded::new(seed);
     let mut copied = BatchBuilder::new();
@@ -27,11 +27,11 @@ pub(super) fn with_copies(batch: &Batch, copies: u32, seed: u64) -> Result<Batch
     Ok(copied.finish())
 }
 
-/// So many servers: the first of the set, then others by lot.
+/// Returns `copies` servers: the first of the set, then others at random.
 fn holders(set: &[ServerId], copies: usize, n_servers: usize, draw: &mut Seeded) -> Vec<ServerId> {
     let mut holders = set[..set.len().min(copies)].to_vec();
     while holders.len() < copies.min(n_servers) {
-        // One of those that are left, counted past those that are not.
+        // Draw one of the servers that are left, skipping those that are taken.
         let mut taken: Vec<u32> = holders.iter().map(|server| server.0).collect();
         taken.sort_unstable();
         let place = draw.below((n_servers - holders.len()) as u32);

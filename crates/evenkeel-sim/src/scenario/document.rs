@@ -1,4 +1,4 @@
-//! A scenario as text: which key is where, so that errors can tell.
+//! A scenario as text, with the position of each key for error messages.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue, ValueDeserializer};
 
-/// A key that is set from outside: its path, with dots between, and its value as it stands behind `=` in the file. Text
-/// needs no quotes.
+/// A key set from outside: its path, separated by dots, and its value as written after `=` in the file. Text needs no
+/// quotes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Set {
     /// The path of the key.
@@ -32,28 +32,28 @@ impl std::str::FromStr for Set {
     }
 }
 
-/// Where something is wrong.
+/// The location of an error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In a line of the file, from 1.
+    /// A line of the file, counted from 1.
     Line(u64),
-    /// In what was set from outside.
+    /// A key set from outside.
     Set(Set),
-    /// In the file as a whole.
+    /// The file as a whole.
     Whole,
 }
 
-/// What is wrong with a scenario, where, and what to do.
+/// An error in a scenario: what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct ScenarioError {
     /// Where.
     pub place: Place,
-    /// What, and what to do.
+    /// What is wrong, and what to do.
     pub message: String,
 }
 
-/// Where each key of a scenario is.
+/// Position of each key of a scenario.
 #[derive(Clone, Debug)]
 pub(super) struct Places {
     text: Arc<str>,
@@ -62,7 +62,7 @@ pub(super) struct Places {
 }
 
 impl Places {
-    /// What is wrong with a key, or if it is not there, with the table it belongs to.
+    /// An error at a key or, if the key is missing, at the table it belongs to.
     pub(super) fn error(&self, key: &str, message: impl Into<String>) -> ScenarioError {
         let mut key = key;
         let offset = loop {
@@ -80,7 +80,7 @@ impl Places {
         self.offsets.contains_key(key)
     }
 
-    /// What is set from outside lies behind the end of the text, a character each.
+    /// Translates an offset. Keys set from outside lie behind the end of the text, one character each.
     fn place(&self, offset: Option<usize>) -> Place {
         let Some(offset) = offset else { return Place::Whole };
         match offset.checked_sub(self.text.len() + 1).and_then(|k| self.sets.get(k)) {
@@ -89,8 +89,8 @@ impl Places {
         }
     }
 
-    /// The same of an error of the parser; a key that is unknown is told with the one that was probably meant, which may
-    /// be one of the `further` ones that were taken out before.
+    /// Translates an error of the parser. For an unknown key it suggests the one that was probably meant, which may be
+    /// one of the `further` keys that were taken out before.
     fn explain(&self, error: &toml::de::Error, further: &[&str]) -> ScenarioError {
         let place = self.place(error.span().map(|span| span.start));
         ScenarioError { place, message: plainer(error.message(), further) }
@@ -118,7 +118,7 @@ fn line(text: &str, offset: usize) -> u64 {
     text.as_bytes()[..offset.min(text.len())].split(|&byte| byte == b'\n').count() as u64
 }
 
-/// What serde says of unknown keys, with the nearest known one.
+/// Serde's message about an unknown key, with the nearest known key.
 fn plainer(message: &str, further: &[&str]) -> String {
     let mut quoted = message.split('`').skip(1).step_by(2);
     let unknown = match message {
@@ -130,7 +130,7 @@ fn plainer(message: &str, further: &[&str]) -> String {
     not_known(unknown, wrong, &further.iter().copied().chain(quoted).collect::<Vec<_>>())
 }
 
-/// What serde says of values, without the names of types.
+/// Serde's message about a value, without the names of types.
 fn in_words(message: &str) -> String {
     let Some((found, expected)) = message.rsplit_once(", expected ") else { return message.to_owned() };
     let expected = match expected {
@@ -145,7 +145,7 @@ fn in_words(message: &str) -> String {
     format!("{found}, expected {expected}")
 }
 
-/// What to say of a name that is none: which is nearest, and which there are.
+/// Message for an unknown name: the nearest known name, and all known names.
 pub fn not_known(what: &str, wrong: &str, known: &[&str]) -> String {
     let distance = |name: &&&str| strsim::osa_distance(name, wrong);
     let nearest = known.iter().min_by_key(distance).filter(|name| distance(name) <= 2 + name.len() / 4);
@@ -158,17 +158,17 @@ pub fn not_known(what: &str, wrong: &str, known: &[&str]) -> String {
     }
 }
 
-/// No key is deeper in tables.
+/// Maximum nesting depth of a key.
 const MOST_DEPTH: usize = 16;
 
-/// A scenario that was read but not understood yet.
+/// A scenario that is read but not yet interpreted.
 pub(super) struct Document<'a> {
     root: DeTable<'a>,
     pub(super) places: Places,
 }
 
 impl<'a> Document<'a> {
-    /// Reads a text, then sets some keys.
+    /// Parses a text, then sets some keys.
     pub(super) fn new(text: &'a str, sets: &'a [Set]) -> Result<Self, ScenarioError> {
         let mut places = Places { text: text.into(), sets: sets.to_vec(), offsets: BTreeMap::new() };
         let mut root = DeTable::parse(text).map_err(|error| places.explain(&error, &[]))?.into_inner();
@@ -187,7 +187,7 @@ impl<'a> Document<'a> {
         Ok(Self { root, places })
     }
 
-    /// Takes a table out, to be understood by itself.
+    /// Takes out a table that is interpreted separately.
     pub(super) fn take(&mut self, key: &str) -> Result<DeTable<'a>, ScenarioError> {
         match self.root.remove(key).map(Spanned::into_inner) {
             None => Ok(DeTable::new()),
@@ -196,7 +196,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Understands a table at that path.
+    /// Interprets a table at that path.
     pub(super) fn parse<T: DeserializeOwned>(
         &self,
         path: &str,
@@ -208,19 +208,19 @@ impl<'a> Document<'a> {
         T::deserialize(deserializer).map_err(|error| self.places.explain(&error, further))
     }
 
-    /// Understands all that was not taken.
+    /// Interprets everything that was not taken out.
     pub(super) fn parse_rest<T: DeserializeOwned>(&mut self) -> Result<T, ScenarioError> {
         let root = std::mem::take(&mut self.root);
         self.parse("", root)
     }
 }
 
-/// A value as it was written, or else as text.
+/// Parses a value as written in TOML, or else takes it as text.
 fn value(text: &str) -> DeValue<'_> {
     DeValue::parse(text).map_or_else(|_| DeValue::String(text.into()), Spanned::into_inner)
 }
 
-/// Puts a value where the path leads, through tables and, by number, lists.
+/// Puts a value at the end of a path, through tables and, by index, through lists.
 fn put<'a>(
     table: &mut DeTable<'a>,
     path: &str,
@@ -253,7 +253,7 @@ fn put<'a>(
     }
 }
 
-/// The value as if all of it were at one place.
+/// The value with all of its spans set to `span`.
 fn moved<'a>(value: DeValue<'a>, span: &Range<usize>) -> Spanned<DeValue<'a>> {
     let value = match value {
         DeValue::Array(items) => {

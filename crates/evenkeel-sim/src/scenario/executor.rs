@@ -1,4 +1,4 @@
-//! How requests are carried out, as it is written: the table `[executor]`.
+//! The table `[executor]`: how requests are carried out.
 
 use evenkeel::run::{Decide, Late};
 use serde::Deserialize;
@@ -26,7 +26,7 @@ enum After {
     Text(String),
 }
 
-/// The table, as written.
+/// The table as written.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Executor {
@@ -43,7 +43,7 @@ pub(super) struct Executor {
 }
 
 impl Executor {
-    /// What it says, or why that cannot be.
+    /// Interprets the table, or returns what is wrong with it.
     pub(super) fn conduct(&self, places: &Places) -> Result<Conduct, ScenarioError> {
         let wrong = |key: &str, message: &str| Err(places.error(&format!("executor.{key}"), message));
         let usual = Conduct::default();
@@ -89,7 +89,7 @@ impl Executor {
                 Err(places.error(&format!("executor.{key}"), format!("a share of {of} is from 0 to {most}")))
             }
         };
-        // If more is lost, hardly anything is ever done.
+        // If more messages are lost, hardly anything ever completes.
         let lost = share("lost", self.lost, 0.5, "all messages")?;
         let cancelled = share("cancelled", self.cancelled, 1.0, "all requests")?;
         let dead_clients = share("dead_clients", self.dead_clients, 1.0, "all clients")?;

@@ -1,8 +1,8 @@
-//! Scenarios: a cluster, work for it, the policies to compare and how often, in a TOML file.
+//! Scenarios: a cluster, its work, the policies to compare and the number of repetitions, in a TOML file.
 //!
-//! A scenario is read once ([`Scenario::read`]), with whatever is set from outside, and refused with the line if it cannot
-//! be. Then it is run, by each policy, as often as it says: all that is drawn depends on the repetition alone, so that
-//! policies meet the same requests on the same cluster.
+//! A scenario is read once ([`Scenario::read`]), together with the keys set from outside. If it is invalid, it is
+//! refused with the line of the error. Then it runs under each policy, for each repetition. All random draws depend on
+//! the repetition alone, so policies meet the same requests on the same cluster.
 
 mod cluster;
 mod copies;
@@ -30,29 +30,29 @@ use document::{Document, Places};
 use executor::Executor;
 use workload::Workload;
 
-/// The files that a scenario names, as it names them.
+/// The files that a scenario names, as written there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Files<'a> {
     /// The batch.
     pub batch: &'a str,
-    /// What is known of its servers.
+    /// Data about its servers.
     pub servers: Option<&'a str>,
-    /// What is known of its clients.
+    /// Data about its clients.
     pub clients: Option<&'a str>,
-    /// The bytes of a block.
+    /// Bytes per block.
     pub block: u64,
 }
 
-/// Reads the files that a scenario names, or says why not.
+/// Reads the files that a scenario names, or returns why it cannot.
 pub trait Load {
-    /// A batch and what is known of its servers and clients.
+    /// Reads a batch, and what is known about its servers and clients.
     fn batch(&self, files: &Files<'_>) -> Result<(Batch, model::Cluster), String>;
 
-    /// Tasks and processes, by the names of their files: the names of the servers, and the work.
+    /// Reads tasks and processes from files with these names. Returns the names of the servers, and the work.
     fn tasks(&self, tasks: &str, processes: &str) -> Result<(Vec<String>, Work), String>;
 }
 
-/// There are no files to read.
+/// Has no files to read.
 #[derive(Clone, Copy, Debug)]
 pub struct NoFiles;
 
@@ -66,7 +66,7 @@ impl Load for NoFiles {
     }
 }
 
-/// All that is not understood by itself.
+/// All keys that are not interpreted separately.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Rest {
@@ -86,7 +86,7 @@ struct Rest {
     network: Network,
     #[serde(default)]
     executor: Executor,
-    // Taken before; here for the list of known keys.
+    // Taken out before. It is here so that the list of known keys is complete.
     #[serde(default, rename = "servers")]
     _servers: (),
     #[serde(default, rename = "workload")]
@@ -96,26 +96,26 @@ struct Rest {
 /// A scenario.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// What it is called.
+    /// Title, if it has one.
     pub title: Option<String>,
-    /// All that is drawn depends on it.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// How often each policy is tried.
+    /// Number of runs under each policy.
     pub repetitions: u32,
     /// The policies to compare.
     pub policies: Vec<&'static Policy>,
-    /// What is to be told, if not everything.
+    /// The measures to report; all if none.
     pub measures: Option<Vec<&'static Measure>>,
     conduct: Conduct,
     cluster: Cluster,
     workload: Workload,
 }
 
-/// More would tell no more.
+/// Upper limit of repetitions. More add no information.
 const MOST_REPETITIONS: u32 = 100_000;
 
 impl Scenario {
-    /// Reads a scenario, with some keys set from outside; `load` reads the files that it names.
+    /// Reads a scenario with some keys set from outside. `load` reads the files that it names.
     pub fn read(text: &str, sets: &[Set], load: &dyn Load) -> Result<Self, ScenarioError> {
         let mut document = Document::new(text, sets)?;
         let (servers, named) = servers(&mut document)?;
@@ -154,17 +154,17 @@ impl Scenario {
         })
     }
 
-    /// The names of the servers.
+    /// Names of the servers.
     pub fn servers(&self) -> &[String] {
         &self.cluster.names
     }
 
-    /// How many clients there are.
+    /// Number of clients.
     pub fn n_clients(&self) -> u32 {
         self.cluster.n_clients
     }
 
-    /// The slots of the servers.
+    /// Slots of the servers.
     pub fn slots(&self) -> Vec<u32> {
         (0..self.cluster.names.len() as u32).map(|server| self.cluster.server(server).slots).collect()
     }
@@ -174,12 +174,12 @@ impl Scenario {
         self.cluster.hardware(self.lots(repetition))
     }
 
-    /// What all lots of a repetition depend on.
+    /// Seed of all random draws of a repetition.
     fn lots(&self, repetition: u32) -> u64 {
         sub_seed(self.seed, repetition.into())
     }
 
-    /// Does the work by a policy, the how manyth time; an error if the policy cannot do it.
+    /// Does the work under a policy, in one of the repetitions. Returns an error if the policy cannot do it.
     pub fn run(&self, policy: &Policy, repetition: u32, keep_timeline: bool) -> Result<Outcome, String> {
         let (seed, hardware) = (self.lots(repetition), self.hardware(repetition));
         let queue = self.cluster.queue();
@@ -190,7 +190,7 @@ impl Scenario {
     }
 }
 
-/// What all servers have, and what differs: any table in the table of servers has the name of one.
+/// Settings of all servers, and of single ones: a table inside the table of servers has the name of a server.
 fn servers(document: &mut Document<'_>) -> Result<(Servers, BTreeMap<String, Different>), ScenarioError> {
     let (mut common, mut named) = (DeTable::new(), BTreeMap::new());
     for (key, value) in document.take("servers")? {

@@ -1,4 +1,4 @@
-//! What there is to do, as it is written: one kind of work a variant.
+//! The workload as written, one variant for each kind.
 
 use std::sync::Arc;
 
@@ -27,17 +27,17 @@ use crate::tasks::Tasks;
 use crate::units::{Bytes, Span};
 use crate::writes::Writes;
 
-/// The kinds of work, by the name that stands behind `kind`.
+/// The kinds of work, as written after `kind`.
 pub(super) const KINDS: [&str; 5] = ["requests", "jobs", "tasks", "writes", "collective"];
 
-/// What is read or written fits into memory.
+/// Upper limit of reads and writes, which must fit into memory.
 const MOST_OPERATIONS: f64 = 2e7;
-/// The copies of all requests do, too, in some GB.
+/// Upper limit of copies of all requests, which must fit into a few GB of memory.
 const MOST_COPIES: u64 = 1 << 28;
-/// So many heartbeats take seconds, and more tell no more.
+/// Upper limit of heartbeats. This many take seconds to simulate, and more add no information.
 const MOST_HEARTBEATS: f64 = 1e8;
 
-/// The work of a scenario. A further kind is a variant here, its name above, and a line in each match below.
+/// The work of a scenario. To add a kind, add a variant here, its name above, and an arm to each match below.
 #[derive(Clone, Debug)]
 pub(super) enum Workload {
     /// Requests for replicated data.
@@ -53,7 +53,7 @@ pub(super) enum Workload {
 }
 
 impl Workload {
-    /// Understands the table of the workload.
+    /// Interprets the table of the workload.
     pub(super) fn parse<'a>(
         kind: &str,
         document: &Document<'a>,
@@ -69,7 +69,7 @@ impl Workload {
         }
     }
 
-    /// Sees to what it needs of the cluster and of other files, and refuses what cannot be.
+    /// Sets up what the workload needs of the cluster and of other files, and refuses impossible settings.
     pub(super) fn settle(
         &mut self,
         cluster: &mut Cluster,
@@ -92,7 +92,7 @@ impl Workload {
         self.check_size(cluster, places)
     }
 
-    /// Refuses what cannot be on this cluster, and what would go on without an end.
+    /// Refuses what is impossible on this cluster, and what would never end.
     pub(super) fn check(&self, cluster: &Cluster, places: &Places) -> Result<(), ScenarioError> {
         let n_servers = cluster.names.len();
         let refused = |key: &str, message: String| places.error(&format!("workload.{key}"), message);
@@ -114,11 +114,11 @@ impl Workload {
         self.check_heartbeats(cluster, places)
     }
 
-    /// How many reads or writes there are in all must fit into memory.
+    /// Checks that all reads and writes together fit into memory.
     fn check_size(&self, cluster: &Cluster, places: &Places) -> Result<(), ScenarioError> {
         let n_clients = f64::from(cluster.n_clients);
         let (key, n) = match self {
-            // They have limits of their own.
+            // Requests have limits of their own.
             Self::Requests(_) => return Ok(()),
             Self::Jobs(Jobs { jobs, cycles, requests, .. }) => {
                 ("jobs", n_clients * f64::from(*jobs) * f64::from(*cycles) * f64::from(*requests) * 2.0)
@@ -143,7 +143,7 @@ impl Workload {
         Ok(())
     }
 
-    /// Heartbeats go on as long as the writes do: there must not be too many of them.
+    /// Checks the number of heartbeats, which continue as long as the writes do.
     fn check_heartbeats(&self, cluster: &Cluster, places: &Places) -> Result<(), ScenarioError> {
         let Self::Writes(Writes { heartbeat: Span(heartbeat_ns), writes, backlog, every, .. }) = self else {
             return Ok(());
@@ -154,7 +154,7 @@ impl Workload {
         let backlog = backlog.as_ref().map_or(0.0, |backlog| {
             backlog.mean.0 as f64 * (1.0 + backlog.times) + 6.0 * backlog.deviation.0 as f64
         });
-        // All of it in turn, by the slowest server.
+        // Everything one after the other, at the slowest server.
         let most_ns = latency_ns + (self.total_bytes(cluster) + backlog) / cluster.least_rate();
         let is_long = most_ns / *heartbeat_ns as f64 > MOST_HEARTBEATS;
         if *heartbeat_ns > 0 && is_long {
@@ -164,9 +164,9 @@ impl Workload {
         Ok(())
     }
 
-    /// The policies that are compared unless some are named.
+    /// The policies that are compared unless the scenario names some.
     ///
-    /// Of tasks one that `assign` takes by itself, between what is done without a policy and what is done without a plan.
+    /// For tasks: no policy, one that `assign` uses by default, and one without a plan, in this order.
     pub(super) fn usual(&self) -> &'static [&'static str] {
         match self {
             Self::Requests(_) => &["nearest", "random", "least-loaded", "optimal"],
@@ -178,7 +178,7 @@ impl Workload {
         }
     }
 
-    /// Why such work cannot be done by a policy, if so.
+    /// Returns why a policy cannot do this work, if so.
     pub(super) fn refuses(&self, policy: &Policy) -> Option<String> {
         match self {
             Self::Requests(work) => work.refuses(policy),
@@ -186,7 +186,7 @@ impl Workload {
         }
     }
 
-    /// Whether there are policies of that kind for such work.
+    /// Whether policies of that kind fit this work.
     pub(super) fn is_for(&self, policy: &Policy) -> bool {
         match self {
             Self::Requests(_) => policy.plans(),
@@ -197,7 +197,7 @@ impl Workload {
         }
     }
 
-    /// How much there is to read and write.
+    /// Bytes to read and write in total.
     fn total_bytes(&self, cluster: &Cluster) -> f64 {
         match self {
             Self::Requests(work) => work.total_bytes(),
@@ -215,7 +215,7 @@ impl Workload {
         }
     }
 
-    /// Does it once.
+    /// Does the work once.
     pub(super) fn run(
         &self,
         hardware: &Hardware,
@@ -256,7 +256,7 @@ impl Workload {
     }
 }
 
-/// As many servers and clients as the scenario says; there is no file that says more.
+/// Sets up as many servers and clients as the scenario says. Refuses files that describe them.
 fn drawn_cluster(cluster: &mut Cluster, places: &Places) -> Result<(), ScenarioError> {
     for key in ["servers.file", "clients.file"] {
         if places.has(key) {
@@ -266,7 +266,7 @@ fn drawn_cluster(cluster: &mut Cluster, places: &Places) -> Result<(), ScenarioE
     cluster.count_out(places)
 }
 
-/// Tasks, drawn or from a file.
+/// Tasks, drawn at random or from a file.
 #[derive(Clone, Debug)]
 pub(super) struct TasksWork {
     tasks: Tasks,
@@ -274,7 +274,7 @@ pub(super) struct TasksWork {
     loaded: Option<Arc<Work>>,
 }
 
-/// Where tasks and processes are, if they are not drawn.
+/// The files of tasks and processes, if these are not drawn.
 #[derive(Deserialize)]
 struct TaskFiles {
     file: Option<String>,
@@ -331,7 +331,7 @@ impl TasksWork {
         self.tasks.check()
     }
 
-    /// Processes of their own are the clients.
+    /// Processes that the workload itself specifies are the clients.
     fn settle_processes(&self, cluster: &mut Cluster, places: &Places) -> Result<(), ScenarioError> {
         let Some(processes) = self.tasks.processes else { return Ok(()) };
         if places.has("clients.count") {
@@ -342,7 +342,7 @@ impl TasksWork {
         Ok(())
     }
 
-    /// Whether no task has several inputs.
+    /// Whether every task has a single input.
     fn is_single(&self) -> bool {
         self.loaded.as_ref().map_or(self.tasks.inputs.len() <= 1, |work| work.is_single())
     }
@@ -372,7 +372,7 @@ impl TasksWork {
     }
 }
 
-/// The numbers of draws.
+/// Purposes of the random draws.
 const REQUESTS: u64 = 0;
 const SIZES: u64 = 1;
 const ARRIVALS: u64 = 2;
@@ -389,7 +389,7 @@ enum Arrivals {
     Poisson,
 }
 
-/// How copies are spread, by the names that `generate` has.
+/// How copies are spread, by the names that `generate` uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum LawName {
@@ -401,7 +401,7 @@ enum LawName {
     Chain,
 }
 
-/// Requests for replicated data: drawn, or from a batch.
+/// Requests for replicated data, drawn at random or from a batch.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct RequestsWork {
@@ -421,11 +421,11 @@ pub(super) struct RequestsWork {
     loaded: Option<Batch>,
 }
 
-/// What is drawn if nothing else is said.
+/// Defaults of requests that are drawn.
 const USUAL_REQUESTS: u32 = 10_000;
 const USUAL_BYTES: u64 = 64_000_000;
 const USUAL_COPIES: u32 = 3;
-/// Sizes that differ are planned in so many blocks, on average.
+/// Average number of blocks per request when planning requests of different sizes.
 const BLOCKS_A_REQUEST: u64 = 64;
 
 impl RequestsWork {
@@ -485,7 +485,7 @@ impl RequestsWork {
         let (n_requests, copies) = (self.n_requests() as u64, u64::from(few.copies));
         let most_bytes = match self.sizes() {
             Sizes::Fixed(bytes) | Sizes::Range { to: bytes, .. } => bytes.0,
-            // Nothing that is drawn is ever that large.
+            // No draw is ever that large.
             Sizes::Exponential { mean } => mean.0.saturating_mul(100),
         };
         match n_requests {
@@ -579,7 +579,7 @@ impl RequestsWork {
     }
 
     fn workload(&self, n_servers: u32, n_clients: u32, seed: u64) -> Drawn {
-        // As `generate` has it: a hot spot that still spreads over some servers.
+        // As in `generate`: a hot spot that still spreads over some servers.
         let gentle = if n_servers > 20 { 1.0 - 10.0 / f64::from(n_servers) } else { 0.5 };
         let ratio = self.ratio.unwrap_or(gentle);
         Drawn {
@@ -606,7 +606,7 @@ impl RequestsWork {
         self.loaded.as_ref().map_or_else(drawn, |batch| batch.total_blocks() as f64 * block)
     }
 
-    /// Until when requests arrive.
+    /// When the last request arrives, approximately.
     fn arriving_ns(&self) -> f64 {
         self.rate.map_or(0.0, |rate| self.n_requests() as f64 / rate * 1e9)
     }
@@ -618,7 +618,7 @@ impl RequestsWork {
             let copied = |copies| with_copies(batch, copies, sub_seed(seed, COPIES));
             let copied = self.copies.map(copied).transpose().map_err(|error| error.to_string())?;
             let batch = copied.unwrap_or_else(|| batch.clone());
-            // As `plan` has it: a block is a byte, unless it is said to be more.
+            // As in `plan`: a block is one byte, unless the scenario says more.
             let block_bytes = self.block.map_or(1, |block| block.0);
             return Ok(Requests { batch, block_bytes, bytes: None, arrivals_ns });
         }

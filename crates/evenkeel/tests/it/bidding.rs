@@ -493,7 +493,7 @@ impl Network {
 }
 
 proptest! {
-    #![proptest_config(config(3_000))]
+    #![proptest_config(config(1_500))]
 
     /// Whatever happens on the way, each request is granted and served once, both sides agree on it, and all hear that it
     /// is over.

@@ -1,4 +1,4 @@
-//! What bidding costs in time: every bid and every answer is a message.
+//! The cost of bidding in time: every bid and every answer is a message.
 
 use evenkeel::model::Batch;
 use evenkeel::policy::{Kind, Live};
@@ -12,14 +12,14 @@ use crate::papers::judging::{Finding, Statement, estimate, percent, shown};
 use crate::papers::{Figure, Lab, Line, Section, Verdict};
 use crate::requests::{Requests, Trouble, View, bid, push};
 
-/// How long a message takes, in microseconds.
+/// Time of a message, in microseconds.
 const MESSAGES_US: [u64; 5] = [0, 10, 50, 200, 1000];
-/// The place of the message that is taken for the paper's network.
+/// Index of the message time that stands for the paper's network.
 const MYRINET: usize = 1;
-/// Who is compared: three who bid, and clients that send their requests at once to copies drawn by lot.
+/// The policies compared: three that bid, and clients that send their requests at once to random copies.
 const NAMES: [&str; 4] = ["hdlwf", "hdlwf-rebid", "random-bid", "random"];
 
-/// What the paper's cluster may have been.
+/// Possible configurations of the paper's cluster.
 #[derive(Clone, Copy)]
 struct Machines {
     block_bytes: u64,
@@ -50,7 +50,7 @@ impl Machines {
     }
 }
 
-/// A batch under a policy. None if it is none of those that fit.
+/// Runs a batch under a policy; none if the policy does not fit.
 fn run(
     lab: &Lab,
     name: &str,
@@ -74,7 +74,7 @@ fn run(
     Some(Outcome { bound_ns: Some(view.bound_ns(&requests)), ..outcome })
 }
 
-/// What came of all policies with messages of one duration.
+/// The results of all policies for one message time.
 struct Times {
     over_best: [Estimate; 4],
     n_rounds: Estimate,

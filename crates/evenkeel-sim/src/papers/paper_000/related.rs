@@ -1,4 +1,4 @@
-//! What the paper reports of others, and what it leaves for later.
+//! What the paper reports about other work, and what it leaves for later.
 
 use evenkeel::draw::Seeded;
 use evenkeel::model::{Batch, Choice, Cluster};
@@ -11,26 +11,27 @@ use crate::outcome::Estimate;
 use crate::papers::judging::{Finding, Statement, count, estimate, percent, range, shown};
 use crate::papers::{Claim, Figure, Lab, Line, Section, Stated, Verdict};
 
-/// Clients, servers and transfers of a graph.
+/// Number of clients, servers and transfers of a graph.
 type Size = (u32, u32, u32);
 
-/// The graphs that are coloured: narrow and busy, as in the paper, square, and wide.
+/// The graphs to colour: narrow and busy, as in the paper, square, and wide.
 const GRAPHS: [Size; 4] = [(12, 10, 400), (256, 16, 1024), (64, 64, 2048), (256, 64, 512)];
 
-/// Transfers at once.
+/// Maximum number of transfers at once.
 const LIMITS: [u64; 3] = [1, 4, 16];
 
-/// How many slots a graph took.
+/// Number of slots that a graph needs under each method.
 struct Colours {
     degree: u64,
     colour: u64,
     greedy: [u64; 2],
     drawn: u64,
-    /// With at most so many transfers at once: how many are needed, the shortest found, greedily, and the bound of that.
+    /// For each limit on transfers at once: slots needed, the shortest schedule found, the greedy schedule, and its
+    /// bound.
     limited: Vec<[u64; 4]>,
 }
 
-/// A graph without choice: each transfer has one server.
+/// A graph without choice of replicas: each transfer has one server.
 fn graph((n_clients, n_servers, n_transfers): Size, law: Law, seed: u64) -> Option<(Batch, Choice)> {
     let workload = Workload {
         n_requests: n_transfers,
@@ -47,14 +48,14 @@ fn graph((n_clients, n_servers, n_transfers): Size, law: Law, seed: u64) -> Opti
     Some((batch, choice))
 }
 
-/// The largest number of transfers of a client or a server.
+/// Largest number of transfers at any client or server.
 fn degree(batch: &Batch, choice: &Choice) -> u64 {
     let mut of_clients = vec![0; batch.n_clients()];
     batch.client_of().iter().for_each(|client| of_clients[client.index()] += 1);
     of_clients.into_iter().chain(choice.loads(batch)).max().unwrap_or(0)
 }
 
-/// How many slots an order of that name takes.
+/// Number of slots under the order of that name.
 fn slots(lab: &Lab, name: &str, batch: &Batch, cluster: &Cluster, choice: &Choice, seed: u64) -> u64 {
     let Kind::Order(order) = lab.policy(name).kind else { return u64::MAX };
     let Ordered { schedule, rounds, .. } = order(batch, cluster, choice, &Ask { seed, ..Ask::default() });
@@ -245,7 +246,7 @@ fn drawn(by_size: &[Vec<Colours>]) -> Figure {
     }
 }
 
-/// The policies that are compared, with how often and for how much their clients bid.
+/// The policies compared, with the number of passes and of bids per pass of their clients.
 const BIDDERS: [(&str, u32, u32); 7] = [
     ("hdf-dist", 1, 1),
     ("mpasses", 4, 1),
@@ -256,7 +257,7 @@ const BIDDERS: [(&str, u32, u32); 7] = [
     ("hdlwf-multi", 1, 4),
 ];
 
-/// Their lengths over the optimum at one setting.
+/// Their lengths divided by the optimum, at one setting.
 struct Bidders {
     per_server: u32,
     over_best: [Estimate; 7],
@@ -310,7 +311,7 @@ pub(super) fn bidding_again(lab: &Lab) -> Section {
     let each = |points: &[Bidders; 4], i: usize| {
         points.iter().map(|point| shown(point.over_best[i])).collect::<Vec<_>>().join(", ")
     };
-    // What cannot be better counts as good as better.
+    // A policy that is already optimal counts as better.
     let beats = |points: &[Bidders; 4], i: usize, j: usize| {
         let is_better =
             |p: &Bidders| p.over_best[i].mean < p.over_best[j].mean || p.over_best[i].mean <= 1.000_001;

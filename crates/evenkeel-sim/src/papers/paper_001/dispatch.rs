@@ -1,11 +1,11 @@
-//! What decisions of the master cost.
+//! The cost of the master's decisions.
 
 use super::{AEQUI, BUSY_S, EQUI, GAPS, HDDF, LDDF, RANDOM, Responses, Setting, Shipping, TABLE, compared};
 use crate::papers::judging::Interval;
 use crate::papers::{Claim, Figure, Lab, Line, Section, Stated, Variation, Verdict};
 use crate::requests::HandOver;
 
-/// Responses by seconds of computing and cost of a decision, with one way to hand over.
+/// Responses by seconds of computing and cost of a decision, for one way to hand over requests.
 struct Surface {
     points: Vec<(f64, f64, Responses)>,
 }
@@ -23,18 +23,18 @@ impl Surface {
         Self { points: points.collect() }
     }
 
-    /// With so much computing, by cost.
+    /// The responses at this computing time, by cost.
     fn by_cost(&self, compute_s: f64) -> impl Iterator<Item = (f64, &Responses)> {
         self.points.iter().filter(move |point| is_same(point.0, compute_s)).map(|(_, cost, of)| (*cost, of))
     }
 
-    /// At that cost, by seconds of computing.
+    /// The responses at this cost, by seconds of computing.
     fn by_computing(&self, decision: f64) -> Vec<(f64, Responses)> {
         let at = self.points.iter().filter(|point| is_same(point.1, decision));
         at.map(|(compute_s, _, of)| (*compute_s, of.clone())).collect()
     }
 
-    /// Whether EQUI is as much quicker than LDDF as in the table, and from which cost on.
+    /// Whether EQUI is as much faster than LDDF as in the table, and from which cost on.
     fn gap(&self, compute_s: f64) -> (bool, String) {
         let ratio = |of: &Responses| of.ratio(EQUI, LDDF);
         let found = self.by_cost(compute_s).find(|(_, of)| ratio(of).is_below(GAPS[0].most));
@@ -49,7 +49,7 @@ impl Surface {
         }
     }
 
-    /// Where the whole table is met, and where most nearly.
+    /// Where the whole table is reproduced, and where it comes closest.
     fn table(&self) -> (Verdict, String) {
         let count =
             |test: &dyn Fn(&Responses) -> bool| self.points.iter().filter(|(.., of)| test(of)).count();
@@ -70,20 +70,20 @@ fn is_same(a: f64, b: f64) -> bool {
     (a - b).abs() < 1e-9
 }
 
-/// How far ratios to LDDF are off those of the table, at most.
+/// Largest deviation of the ratios to LDDF from those of the table.
 fn distance(of: &Responses) -> f64 {
     let off = |policy: usize| (of.ratio(policy, LDDF).mean * TABLE[LDDF] / TABLE[policy] - 1.0).abs();
     [AEQUI, EQUI, RANDOM, HDDF].into_iter().map(off).fold(0.0, f64::max)
 }
 
-/// The ways to hand over.
+/// The ways to hand over requests.
 const WAYS: [(&str, Shipping); 3] = [
     ("all alike, each when its server is free", Shipping::Alike),
     ("shares at once, others each when its server is free", Shipping::Shares(HandOver::AtStart)),
     ("shares at once, others each at once", Shipping::Shares(HandOver::Each)),
 ];
 
-/// What would explain the table: a share is one decision, and so is each request that is sent alone.
+/// A possible explanation of the table: a share costs one decision, and so does each request that is sent alone.
 pub(super) fn dispatch(lab: &Lab) -> Section {
     let computing: &[f64] = if lab.is_quick { &[0.0, BUSY_S] } else { &[0.0, 2.5, 5.0, BUSY_S, 7.5, 15.0] };
     let surfaces = WAYS.map(|(_, shipping)| Surface::measure(lab, computing, shipping));

@@ -1,6 +1,6 @@
-//! What the paper derives: its example, its formulas, and that HIO is never worse than SIO.
+//! What the paper derives: its example, its formulas, and the claim that HIO is never worse than SIO.
 //!
-//! Times are in nanoseconds; a read takes [`READ`], a byte of it a nanosecond.
+//! Times are in nanoseconds. A read takes [`READ`], and each byte of it a nanosecond.
 
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::ServerId;
@@ -18,7 +18,8 @@ use crate::papers::{Claim, Figure, Lab, Line, Section, Stated, Verdict};
 
 const READ: u64 = 1_000_000;
 
-/// Requests of application, server, read and shuffle, each of an aggregator of its own, all there in this order.
+/// Requests from rows of application, server, read and shuffle. Each has its own aggregator, and all are present in
+/// this order.
 fn reads(n_apps: u32, n_servers: u32, rows: &[(u32, u32, u64, u64)]) -> Option<Reads> {
     let request = |&(app, server, read_ns, shuffle_ns): &(u32, u32, u64, u64)| Request {
         app: AppId(app),
@@ -58,7 +59,7 @@ fn completions(lab: &Lab, name: &str, reads: &Reads, model: Model) -> Vec<f64> {
     done_ns.into_iter().map(|done_ns| done_ns.map_or(f64::NAN, |ns| ns as f64)).collect()
 }
 
-/// The mean completion in reads.
+/// Mean completion time, in multiples of a read.
 fn mean(lab: &Lab, name: &str, reads: &Reads, model: Model) -> f64 {
     estimate(completions(lab, name, reads, model)).mean / READ as f64
 }
@@ -97,7 +98,7 @@ pub(super) fn example(lab: &Lab) -> Section {
         let found = found.map(|found| format!("{}t", found.unwrap_or(f64::NAN)));
         Finding::new(Verdict::of(right.is_all(), right.n > 0), found.join(", "))
     });
-    // p4 has the server to itself otherwise: it can begin so late that it ends with the others.
+    // Otherwise p4 has the server to itself: it can begin late enough to end with the others.
     let end = done("nio", &[p0, p2, p4], Model::NoBarrier).unwrap_or(0.0) as u64;
     let (slack, by_formula) = (end.saturating_sub(6), acceptable_delays(&[6, 6, 0])[2]);
     let verdict = both(slack == 12, by_formula == 12);
@@ -106,22 +107,22 @@ pub(super) fn example(lab: &Lab) -> Section {
     Section { claims: vec![orders, delay], figures: Vec::new() }
 }
 
-/// How long shuffles are, where each application has one request on every server.
+/// Lengths of shuffles, in multiples of a read. Each application has one request on every server.
 #[derive(Clone, Copy)]
 enum Shuffles {
-    /// Each up to so many reads, by lot.
+    /// Each is drawn at random, up to this length.
     UpTo(f64),
-    /// One of so many reads, the applications' on different servers; the others none.
+    /// Each application has one shuffle of this length, on a server of its own. Its others are zero.
     Apart(f64),
-    /// The same, but only the last of the others none, and the rest half a read less.
+    /// As `Apart`, but only the last of the others is zero. The rest are half a read shorter than the longest.
     HardlyApart(f64),
-    /// One of so many reads, all on the first server; the others none.
+    /// Each application has one shuffle of this length, all on the first server. Its others are zero.
     Together(f64),
-    /// The same, the others up to nine tenths of that, by lot.
+    /// As `Together`, but the others are drawn at random, up to nine tenths of the longest.
     TogetherAmongOthers(f64),
 }
 
-/// Each application has a request on every server; they arrive in an order drawn by lot.
+/// Each application has a request on every server. The requests arrive in random order.
 fn even(m: u32, n: u32, shuffles: Shuffles, seed: u64) -> Option<Reads> {
     let mut draw = Seeded::new(seed);
     let ns = |reads: f64| (reads * READ as f64) as u64;
@@ -146,15 +147,15 @@ fn even(m: u32, n: u32, shuffles: Shuffles, seed: u64) -> Option<Reads> {
     reads(m, n, &rows)
 }
 
-/// Applications and servers.
+/// Numbers of applications and servers.
 const EVEN: [(u32, u32); 6] = [(2, 2), (6, 6), (6, 16), (12, 12), (12, 16), (16, 16)];
-/// The same with fewer servers than applications.
+/// Numbers of applications and servers, with fewer servers than applications.
 const CROWDED: [(u32, u32); 3] = [(6, 4), (12, 6), (24, 6)];
 
-/// A simulated mean, and what a formula says.
+/// Simulated means, each with the value of a formula.
 type Pairs = Vec<(Estimate, f64)>;
 
-/// Means of a policy against a formula.
+/// Compares the means of a policy with a formula.
 fn pairs(
     lab: &Lab,
     name: &str,
@@ -181,12 +182,12 @@ fn pairs(
     cases.iter().map(pair).collect()
 }
 
-/// Whether a mean is what a formula says, to a share of that and the margin.
+/// Whether a mean equals the value of a formula, within the tolerance and the margin.
 fn is_near((found, said): &(Estimate, f64), tolerance: f64) -> bool {
     (found.mean - said).abs() <= tolerance * said + found.margin.unwrap_or(0.0)
 }
 
-/// Whether formulas are right; with conditions: in some cases.
+/// Whether the formulas are right; holds with conditions if they are in some cases.
 fn agree(pairs: &Pairs, tolerance: f64) -> Finding {
     let near = count(pairs.iter().map(|pair| is_near(pair, tolerance)));
     let each = pairs.iter().map(|(found, said)| format!("{} for {said:.3}", shown(*found)));
@@ -261,7 +262,7 @@ fn at_best(lab: &Lab) -> Claim {
         pairs(lab, "hio", model, cases, |m| shuffles(long(m)), Even::hio_best)
     };
     let apart = with(Model::NoBarrier, &EVEN, Shuffles::Apart);
-    // Two servers have no other shuffle than the shortest.
+    // With two servers, the only other shuffle is the zero one.
     let hardly_apart = with(Model::NoBarrier, &EVEN[1..], Shuffles::HardlyApart);
     let data = [
         ("as stated", [&apart[..], &hardly_apart].concat()),
@@ -362,7 +363,7 @@ fn saved_at_best(lab: &Lab) -> Claim {
     statement.judged(&data, |pairs| agree(pairs, 0.0001))
 }
 
-/// As many servers as applications, shuffles of m + 1 reads.
+/// As many servers as applications, with shuffles of m + 1 reads.
 fn drawn(lab: &Lab) -> Figure {
     let cases = [(2, 2), (4, 4), (8, 8), (16, 16)];
     let of = |name, model, formula: fn(&Even) -> f64| {
@@ -393,10 +394,10 @@ fn drawn(lab: &Lab) -> Figure {
     }
 }
 
-/// Shuffles up to so many reads, by lot.
+/// Upper limits of random shuffles, in multiples of a read.
 const MOST: [f64; 6] = [0.3, 1.0, 3.0, 10.0, 30.0, 100.0];
 
-/// How a policy does against SIO, run by run; and how many applications are later.
+/// Ratios of a policy to SIO, run by run, and the largest ratio of any single application.
 struct Against {
     means: Vec<Vec<f64>>,
     latest: f64,

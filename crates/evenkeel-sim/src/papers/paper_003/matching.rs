@@ -1,4 +1,5 @@
-//! §5.3.2: what matching costs, against what is read. Time is measured, so that only which side of 1 % it is on is told.
+//! §5.3.2: the cost of matching, compared with that of reading. Time is measured, so we only report which side of 1 %
+//! it is on.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,10 +10,11 @@ use super::{Found, LOCAL_S, MARMOT, variation};
 use crate::papers::{Claim, Lab, Section, Verdict};
 use crate::tasks::Tasks;
 
-/// The quickest of so many counts: others may keep the machine busy.
+/// Number of measurements. The fastest counts, since other programs may keep the machine busy.
 const N_TRIES: u32 = 3;
 
-/// Whether it takes less than 1 % of the reading to match so many processes, each on a node, with so many chunks each.
+/// Whether matching takes less than 1 % of the time of reading, for `n_processes` processes, each on its own node, with
+/// `chunks_each` chunks each.
 fn is_cheap(lab: &Lab, n_processes: u32, chunks_each: u32) -> bool {
     let hardware = MARMOT.hardware(n_processes, n_processes);
     let tasks = Tasks { tasks_per_process: chunks_each, ..Tasks::default() };
@@ -24,7 +26,7 @@ fn is_cheap(lab: &Lab, n_processes: u32, chunks_each: u32) -> bool {
         if is_done { start.elapsed() } else { Duration::MAX }
     };
     let quickest = (0..N_TRIES).map(time).min().unwrap_or(Duration::MAX);
-    // All processes read at once, each its chunks one after the other: nobody reads in less.
+    // All processes read at once, each its chunks one after the other. Reading cannot take less time.
     quickest.as_secs_f64() < 0.01 * f64::from(chunks_each) * LOCAL_S
 }
 
@@ -49,7 +51,7 @@ pub(super) fn run(lab: &Lab) -> Section {
         figure: None,
         variations,
     };
-    // Each of 32768 files has 16 chunks. In a hurry a sixteenth of that.
+    // Each of 32768 files has 16 chunks. A quick lab uses a sixteenth of that.
     let n_processes = if lab.is_quick { 256 } else { 4096 };
     let (measured, is_cheap) = found(is_cheap(lab, n_processes, 32768 * 16 / 4096));
     let scales = Claim {

@@ -1,7 +1,7 @@
-//! Paper 003: tasks near their data (Opass), reads and writes that are spread evenly (HDFS's drawn ones against these).
+//! Paper 003: tasks near their data (Opass), and evenly spread reads and writes, compared with HDFS's random ones.
 //!
-//! Its cluster is rebuilt from what the text says of it. What the text does not say is in `MARMOT`, and is varied: a claim
-//! that is so under another choice of that only, holds with conditions.
+//! The cluster is rebuilt from the paper's text. `MARMOT` has what the text does not state, and we vary it: a claim
+//! that is true only under another choice holds with conditions.
 
 mod matching;
 mod odds;
@@ -144,33 +144,33 @@ pub static PAPER: Paper = Paper {
 
 const MIB: u64 = 1 << 20;
 const CHUNK: u64 = 64 * MIB;
-/// What a local read of a chunk takes.
+/// Time of a local read of a chunk, in seconds.
 const LOCAL_S: f64 = 0.9;
 const N_RUNS: u32 = 100;
 const N_VARIED: u32 = 20;
 
-/// A part of what the paper states is enough: its figures are single runs on other machines.
+/// The share of a stated effect that is enough. The paper's figures are single runs on other machines.
 const ENOUGH: f64 = 0.75;
 
-/// What the cluster is made of, and how a disk is shared.
+/// The hardware of the cluster, and how a disk is shared.
 #[derive(Clone, Copy, Debug)]
 struct Setup {
     what: &'static str,
-    /// Seconds to read a chunk where it is.
+    /// Seconds to read a chunk from the local disk.
     local_s: f64,
     nic: Rate,
-    /// Readers at once; a reader keeps its turn while the network is slower.
+    /// Number of readers at once. A reader keeps its turn while the network is slower.
     slots: u32,
-    /// What a disk reads for one process before it turns to another.
+    /// Bytes that a disk reads for one process before it switches to another.
     piece: u64,
     seek_ns: u64,
 }
 
-/// The cluster as the paper has it.
+/// The cluster as described in the paper.
 const MARMOT: Setup =
     Setup { what: "as listed", local_s: LOCAL_S, nic: 0.125, slots: 1, piece: 8 * MIB, seek_ns: 12_000_000 };
 
-/// What else it might be.
+/// Alternatives to `MARMOT`.
 const OTHERS: [Setup; 8] = [
     Setup { what: "turning costs nothing", seek_ns: 0, ..MARMOT },
     Setup { what: "the disk reads whole chunks, one after the other", piece: u64::MAX, ..MARMOT },
@@ -183,7 +183,7 @@ const OTHERS: [Setup; 8] = [
 ];
 
 impl Setup {
-    /// Nodes with a disk each, and processes on them in turn.
+    /// Nodes with one disk each, and processes on them in turn.
     fn hardware(&self, n_nodes: u32, n_processes: u32) -> Hardware {
         let rate = CHUNK as f64 / (self.local_s * 1e9);
         let server = |host| Server { host, rate, slots: self.slots, ..Server::default() };
@@ -197,16 +197,16 @@ impl Setup {
         }
     }
 
-    /// Tasks that are read as this disk reads.
+    /// Tasks that read the way this disk does.
     fn tasks(&self) -> Tasks {
         Tasks { buffer: Some(Bytes(self.piece)), seek: Span(self.seek_ns), ..Tasks::default() }
     }
 }
 
-/// What was measured, and whether the claim is so then.
+/// What was measured, and whether the claim is true for it.
 type Found = (String, bool);
 
-/// The same under other choices.
+/// Judges the claim under other choices.
 fn vary<'a>(
     setups: impl IntoIterator<Item = &'a Setup>,
     measure: impl Fn(&Setup) -> Found,
@@ -218,23 +218,23 @@ fn variation(what: impl Into<String>, (measured, holds): Found) -> Variation {
     Variation { what: what.into(), measured, verdict: Verdict::plain(holds) }
 }
 
-/// It holds as it is, or under another choice of what the paper does not give, or not at all.
+/// Whether the claim is true as it stands, only under another choice of what the paper does not give, or not at all.
 fn settle(holds: bool, variations: &[Variation]) -> Verdict {
     Verdict::of(holds, variations.iter().any(|variation| variation.verdict == Verdict::Holds))
 }
 
-/// How often a setting is run.
+/// Number of runs of a setting.
 fn n_runs(lab: &Lab, setup: &Setup) -> u32 {
     lab.n_runs(if setup.what == MARMOT.what { N_RUNS } else { N_VARIED })
 }
 
-/// Where the mean may well be: the least and the most.
+/// The confidence interval of the mean: its lower and upper end.
 fn range(estimate: Estimate) -> (f64, f64) {
     let margin = estimate.margin.unwrap_or(0.0);
     (estimate.mean - margin, estimate.mean + margin)
 }
 
-/// The mean with its margin.
+/// A mean with its margin, as text.
 fn text(estimate: Estimate, places: usize) -> String {
     let margin = estimate.margin.unwrap_or(0.0);
     format!("{:.places$} ± {margin:.places$}", estimate.mean)

@@ -1,4 +1,4 @@
-//! §3: how much is local, and who serves how much, if nobody plans it; by formula and by lot.
+//! §3: how much is read locally, and how much each node serves, without planning: by formula and by random draws.
 
 use evenkeel::assign::odds::{Binomial, local_reads, local_reads_as_printed, served};
 use evenkeel::assign::{Assignment, drawn};
@@ -16,7 +16,7 @@ const N_RUNS: u32 = 400;
 const N_CHUNKS: u32 = 512;
 const N_COPIES: u32 = 3;
 const N_NODES: u32 = 128;
-/// How likely more than five of 512 chunks are read locally, in percent, by the number of nodes.
+/// Probability in percent that more than five of 512 chunks are read locally, by number of nodes.
 const PRINTED: [(u32, f64); 4] = [(64, 81.09), (128, 21.43), (256, 1.64), (512, 0.46)];
 
 pub(super) fn run(lab: &Lab) -> Section {
@@ -29,7 +29,7 @@ pub(super) fn run(lab: &Lab) -> Section {
     }
 }
 
-/// An assignment by rank with what HDFS does: copies drawn by lot.
+/// An assignment by rank with copies drawn at random, as in HDFS.
 fn by_rank(lab: &Lab, n_nodes: u32, seed: u64) -> Option<(Assignment, evenkeel::assign::Work)> {
     let tasks = Tasks { tasks: Some(N_CHUNKS), ..Tasks::default() };
     let work = tasks.work(&MARMOT.hardware(n_nodes, n_nodes), seed).ok()?;
@@ -39,7 +39,7 @@ fn by_rank(lab: &Lab, n_nodes: u32, seed: u64) -> Option<(Assignment, evenkeel::
     Some((assignment, work))
 }
 
-/// How many chunks are read locally, run by run.
+/// Number of chunks that are read locally, run by run.
 fn n_local(lab: &Lab, n_nodes: u32) -> Vec<f64> {
     lab.repeat(lab.n_runs(N_RUNS), |seed| {
         let (assignment, work) = by_rank(lab, n_nodes, seed)?;
@@ -50,7 +50,7 @@ fn n_local(lab: &Lab, n_nodes: u32) -> Vec<f64> {
     .collect()
 }
 
-/// How often that were more than five, in percent.
+/// Share of runs with more than five local chunks, in percent.
 fn above_five(locals: &[f64]) -> Estimate {
     estimate(locals.iter().map(|&n| if n > 5.0 { 100.0 } else { 0.0 }))
 }
@@ -127,7 +127,7 @@ fn remote(locals: &[(u32, Vec<f64>)]) -> Claim {
     }
 }
 
-/// How many nodes have at most 1, and how many at least so many.
+/// Number of nodes with at most 1, and with at least `many`.
 fn few_and_many(runs: &[Vec<u64>], many: u64) -> (Estimate, Estimate) {
     let count = |is: &dyn Fn(u64) -> bool| {
         estimate(runs.iter().map(|run| run.iter().filter(|&&n| is(n)).count() as f64))
@@ -135,13 +135,13 @@ fn few_and_many(runs: &[Vec<u64>], many: u64) -> (Estimate, Estimate) {
     (count(&|n| n <= 1), count(&|n| n >= many))
 }
 
-/// Within one node of both, or at least some nodes on either side.
+/// Holds within one node of both stated values; with conditions if there are nodes on both sides.
 fn near_both(few: Estimate, many: Estimate, stated: (f64, f64)) -> Verdict {
     let is_near = |found: Estimate, stated: f64| (found.mean - stated).abs() <= 1.0;
     Verdict::of(is_near(few, stated.0) && is_near(many, stated.1), few.mean >= 1.0 && many.mean >= 1.0)
 }
 
-/// How many nodes have at most so many chunks: by lot and by formula.
+/// Number of nodes with at most a given number of chunks: by random draws and by formula.
 fn counts_figure(
     id: &'static str,
     title: &str,
@@ -188,7 +188,7 @@ fn served_by_nodes(lab: &Lab) -> (Claim, Figure) {
         figure: Some("003-served"),
         variations: Vec::new(),
     };
-    // More than 8 is what all but at most 8 is.
+    // The paper states 6 nodes with more than 8, so all others have at most 8.
     let stated = [(1.0, 11.0), (8.0, f64::from(N_NODES) - 6.0)];
     let title = "§3.2: what nodes serve";
     (claim, counts_figure("003-served", title, &runs, served(N_CHUNKS, N_NODES), stated))

@@ -1,4 +1,4 @@
-//! §5.2: `ParaView`'s rendering steps on 64 nodes. In each step every process reads a data set; then all render.
+//! §5.2: `ParaView`'s rendering steps on 64 nodes. In each step every process reads a data set, then all render.
 
 use super::{ENOUGH, Found, MARMOT, OTHERS, Setup, estimate, n_runs, settle, text, vary};
 use crate::chance::sub_seed;
@@ -10,12 +10,12 @@ use crate::units::Bytes;
 const N_NODES: u32 = 64;
 const N_STEPS: u64 = 10;
 const DATA_SET: u64 = 56_000_000;
-/// What a call does beside reading: the fastest of the paper, 2.63 s, is a local read and this.
+/// Seconds of a call besides reading: the paper's fastest call, 2.63 s, is a local read plus this.
 const PARSE_S: f64 = 1.84;
 const RENDER_S: f64 = 6.0;
 const POLICIES: [&str; 2] = ["rank", "opass-single"];
 
-/// Seconds of one run: calls on average, their standard deviation, and all steps.
+/// Seconds in one run: the mean call, the standard deviation of calls, and all steps.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     call: f64,
@@ -50,7 +50,7 @@ fn mean(runs: &[Run], of: fn(&Run) -> f64) -> Estimate {
     estimate(runs.iter().map(of))
 }
 
-/// A measure without and with Opass, and whether their ratio is enough of what is stated.
+/// A measure without and with Opass, and whether their ratio is a large enough part of the stated one.
 fn ratio(both: &[Vec<Run>; 2], of: fn(&Run) -> f64, stated: [f64; 2]) -> Found {
     let [base, opass] = [mean(&both[0], of), mean(&both[1], of)];
     let holds = base.mean / opass.mean >= ENOUGH * stated[0] / stated[1];

@@ -1,4 +1,4 @@
-//! §5.1.1 to §5.1.3: reads by rank against reads by Opass, on 16 to 80 nodes.
+//! §5.1.1 to §5.1.3: reads by rank compared with reads by Opass, on 16 to 80 nodes.
 
 use evenkeel::assign::{WorkBuilder, drawn};
 use evenkeel::draw::Seeded;
@@ -16,15 +16,15 @@ use crate::tasks::{Sources, Tasks};
 use crate::units::{Bytes, Span};
 
 const SIZES: [u32; 5] = [16, 32, 48, 64, 80];
-/// The size of Figs. 8c and 9c to 12.
+/// Number of nodes in Figs. 8c and 9c to 12.
 const N_NODES: u32 = 64;
-/// The largest of Figs. 8 and 9.
+/// Largest number of nodes in Figs. 8 and 9.
 const MOST_NODES: u32 = 80;
 const BASE: &str = "rank";
 const OPASS: &str = "opass-single";
 const MULTI: &str = "opass-multi";
 
-/// What came of one run: seconds of its reads, and what its servers served.
+/// The result of one run: times of its reads in seconds, and what its servers served.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     mean_s: f64,
@@ -51,7 +51,7 @@ impl Run {
     }
 }
 
-/// Runs of a policy, all from the same seeds, so that it meets the same placements as another.
+/// Runs of a policy. All policies use the same seeds, so they meet the same placements.
 fn runs(lab: &Lab, setup: &Setup, n_nodes: u32, tasks: &Tasks, policy: &str) -> Vec<Run> {
     let hardware = setup.hardware(n_nodes, n_nodes);
     let runs = lab.repeat(n_runs(lab, setup), |seed| {
@@ -64,7 +64,7 @@ fn mean(runs: &[Run], of: fn(&Run) -> f64) -> Estimate {
     estimate(runs.iter().map(of))
 }
 
-/// How many times as long reads by rank take on average, run by run.
+/// Mean read time by rank divided by that by Opass, run by run.
 fn factor(base: &[Run], opass: &[Run]) -> Estimate {
     estimate(base.iter().zip(opass).map(|(base, opass)| base.mean_s / opass.mean_s))
 }
@@ -73,7 +73,7 @@ fn factor_of(lab: &Lab, setup: &Setup, tasks: &Tasks, opass: &str) -> Estimate {
     factor(&runs(lab, setup, N_NODES, tasks, BASE), &runs(lab, setup, N_NODES, tasks, opass))
 }
 
-/// A factor, and whether it is enough of what is stated.
+/// A factor, and whether it is a large enough part of the stated one.
 fn reaches(factor: Estimate, stated: f64) -> Found {
     (format!("{} times", text(factor, 2)), factor.mean >= ENOUGH * stated)
 }
@@ -96,7 +96,7 @@ pub(super) fn single(lab: &Lab) -> Section {
     }
 }
 
-/// A line of a figure to be: its name, runs by size, and what of a run it shows.
+/// A line to plot: its name, the runs by size, and the value of a run to show.
 type Shown<'a> = (&'a str, &'a [Vec<Run>], fn(&Run) -> f64);
 
 /// Runs by rank and by Opass for each number of nodes.
@@ -116,7 +116,7 @@ impl Sizes {
         Self { base: of(BASE), opass: of(OPASS), n_nodes: all }
     }
 
-    /// The runs by rank and by Opass on so many nodes.
+    /// The runs by rank and by Opass on `n_nodes` nodes.
     fn at(&self, n_nodes: u32) -> (&[Run], &[Run]) {
         let at = self.n_nodes.iter().position(|&size| size == n_nodes).unwrap_or(0);
         (&self.base[at], &self.opass[at])
@@ -330,7 +330,7 @@ fn any_ratio(lab: &Lab) -> Claim {
     }
 }
 
-/// What nodes serve by rank if so many nodes have written all chunks, in turn, and kept a copy each as HDFS does.
+/// What nodes serve by rank if `n_writers` nodes have written all chunks, in turn, and kept one copy each, as in HDFS.
 fn served_if_written_by(lab: &Lab, n_writers: u32) -> Vec<(f64, f64)> {
     let run = |seed| {
         let mut draw = Seeded::new(seed);
@@ -355,7 +355,7 @@ fn served_if_written_by(lab: &Lab, n_writers: u32) -> Vec<(f64, f64)> {
     lab.repeat(lab.n_runs(N_VARIED), run).into_iter().flatten().collect()
 }
 
-/// The least and the most that nodes serve in each run: whether what the paper shows is not rare.
+/// From the least and the most that nodes serve in each run: whether imbalance as in the paper is not rare.
 fn as_uneven(runs: &[(f64, f64)]) -> Found {
     let share = |is: &dyn Fn(&(f64, f64)) -> bool| {
         runs.iter().filter(|run| is(run)).count() as f64 / runs.len() as f64
@@ -444,12 +444,12 @@ fn multi(setup: &Setup) -> Tasks {
     Tasks { inputs: [30, 20, 10].map(|mb| Bytes(mb * MB)).into(), ..setup.tasks() }
 }
 
-/// Tasks that a master gives out. Both policies give lists only, which guide the master.
+/// Tasks that a master hands out. Both policies only provide the lists that guide the master.
 fn dynamic(setup: &Setup, compute_s: f64) -> Tasks {
     Tasks { dynamic: true, compute: Span((compute_s * 1e9) as u64), irregular: true, ..setup.tasks() }
 }
 
-/// How many times as long a read takes on average by rank, on 64 nodes.
+/// Mean read time by rank divided by that by Opass, on 64 nodes.
 #[derive(Clone, Copy, Debug)]
 struct Gains {
     single: Estimate,
@@ -471,7 +471,7 @@ fn vary_gains(varied: &[(&str, Gains)], found: impl Fn(&Gains) -> Found) -> Vec<
     varied.iter().map(|(what, gains)| variation(*what, found(gains))).collect()
 }
 
-/// Gains by what a disk reads before it turns.
+/// Gains by the bytes that a disk reads before it switches.
 fn gains(base: &Gains, varied: &[(&str, Gains)]) -> Figure {
     let points = [(0.5, &varied[3].1), (1.0, &varied[2].1), (8.0, base)];
     let line = |name: &str, of: fn(&Gains) -> Estimate| Line {

@@ -1,4 +1,4 @@
-//! §5.1.4: two tenants read at the same time; without Opass each from copies drawn by lot.
+//! §5.1.4: two tenants read at the same time. Without Opass, each reads from random copies.
 
 use std::ops::Range;
 
@@ -20,11 +20,11 @@ const SIZES: [u32; 2] = [16, 32];
 enum Extent {
     /// Which copies are read, as in §4.5.
     Copies,
-    /// Also who reads what, as in §4.2.
+    /// Also which process reads what, as in §4.2.
     Readers,
 }
 
-/// How much better a run is with Opass: bandwidths on average and of the slowest process, and the mean read.
+/// Improvement of a run with Opass: mean bandwidth, bandwidth of the slowest process, and mean read time.
 #[derive(Clone, Copy, Debug)]
 struct Gains {
     mean: f64,
@@ -32,7 +32,7 @@ struct Gains {
     read: f64,
 }
 
-/// The bandwidths of the processes in MB/s.
+/// Bandwidths of the processes, in MB/s.
 fn bandwidths(outcome: &Outcome) -> Vec<f64> {
     let bytes = f64::from(CHUNKS_EACH) * CHUNK as f64;
     outcome.done_ns_of_clients.iter().map(|&ns| 1e3 * bytes / ns as f64).collect()
@@ -57,7 +57,7 @@ impl Gains {
     }
 }
 
-/// What Opass gains on so many nodes, run by run.
+/// Gains of Opass on `n_nodes` nodes, run by run.
 fn gains(lab: &Lab, setup: &Setup, n_nodes: u32, extent: Extent) -> Vec<Gains> {
     let n_processes = N_TENANTS * n_nodes;
     let tasks = Tasks { processes: Some(n_processes), tasks_per_process: CHUNKS_EACH, ..setup.tasks() };
@@ -71,7 +71,7 @@ fn gains(lab: &Lab, setup: &Setup, n_nodes: u32, extent: Extent) -> Vec<Gains> {
     lab.repeat(n_runs(lab, setup), gain).into_iter().flatten().collect()
 }
 
-/// Who reads what, and from where, tenant by tenant.
+/// Which process reads which chunk, and from where, tenant by tenant.
 fn assign(lab: &Lab, work: &Work, n_nodes: u32, extent: Extent) -> Option<Assignment> {
     let n_each = work.n_tasks() / N_TENANTS as usize;
     let mut backlogs = vec![0; work.n_servers()];
@@ -96,7 +96,7 @@ fn assign(lab: &Lab, work: &Work, n_nodes: u32, extent: Extent) -> Option<Assign
     Some(all)
 }
 
-/// What one tenant reads, with a process on each node.
+/// The reads of one tenant, with a process on each node.
 fn own_work(work: &Work, chunks: Range<usize>, n_nodes: u32) -> Option<Work> {
     let mut own = WorkBuilder::new();
     for chunk in chunks {
@@ -106,7 +106,7 @@ fn own_work(work: &Work, chunks: Range<usize>, n_nodes: u32) -> Option<Work> {
     own.finish(work.n_servers(), (0..n_nodes).map(|node| Some(ServerId(node))).collect()).ok()
 }
 
-/// The copies that `opass-tenant` chooses, given what servers have to serve already.
+/// The copies that `opass-tenant` chooses, given the backlogs of the servers.
 fn copies(lab: &Lab, work: &Work, readers: &[ProcessId], backlogs: &[u64]) -> Option<Vec<ServerId>> {
     let Kind::Select(select) = lab.policy("opass-tenant").kind else { return None };
     let hosts: Vec<String> = (0..work.n_servers()).map(|host| host.to_string()).collect();
@@ -133,7 +133,7 @@ fn names(names: &[String]) -> Result<NameTable, ModelError> {
     Ok(table)
 }
 
-/// The text gives no bandwidths of tenants; what 16 nodes hold of their 32 GiB, copies included, fits into memory.
+/// The text gives no bandwidths of tenants. On 16 nodes, their 32 GiB fit into memory, copies included.
 const MEMORY: Setup = Setup {
     what: "chunks are in memory, read at 1 GB/s",
     local_s: CHUNK as f64 / 1e9,
@@ -142,7 +142,7 @@ const MEMORY: Setup = Setup {
     ..MARMOT
 };
 
-/// Where Opass also decides who reads what.
+/// Setups in which Opass also decides which process reads what.
 const READERS: [Setup; 5] = [
     Setup { what: "Opass also decides who reads what (§4.2)", ..MARMOT },
     Setup { what: "the same, and the disk turns after each half MiB", ..OTHERS[3] },
@@ -170,7 +170,7 @@ fn gain(runs: &[Gains], of: fn(&Gains) -> f64) -> Estimate {
     estimate(runs.iter().map(of))
 }
 
-/// The gains on both sizes against what is stated.
+/// Compares the gains on both sizes with the stated ones.
 fn both(sizes: &OfSizes, of: fn(&Gains) -> f64, stated: [f64; 2]) -> Found {
     let [small, large] = [&sizes[0], &sizes[1]].map(|runs| gain(runs, of));
     let holds = small.mean >= ENOUGH * stated[0] && large.mean >= ENOUGH * stated[1];

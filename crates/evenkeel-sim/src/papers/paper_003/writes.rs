@@ -1,4 +1,4 @@
-//! §3.3 and §5.1.5: parallel writes in three copies, to servers drawn by lot and by HM-LRU.
+//! §3.3 and §5.1.5: parallel writes with three copies, to random servers and by HM-LRU.
 
 use super::{CHUNK, ENOUGH, Found, MARMOT, N_RUNS, N_VARIED, estimate, range, settle, text, variation};
 use crate::hardware::{Nic, Rate};
@@ -16,9 +16,9 @@ const N_COPIES: u32 = 3;
 #[derive(Clone, Copy, Debug)]
 struct Store {
     what: &'static str,
-    /// What a server takes from one writer; none: what its disk does.
+    /// Rate at which a server accepts data from one writer; none: the rate of its disk.
     rate: Option<Rate>,
-    /// From so many writers at once.
+    /// Number of writers at once.
     slots: u32,
     nic: Rate,
     heartbeat_ns: u64,
@@ -48,7 +48,7 @@ const OTHERS: [Store; 7] = [
     Store { what: "who is chosen counts as connected at once", is_optimistic: true, ..DISK },
 ];
 
-/// What came of one run: bandwidths of processes in MB/s, and chunks' seconds.
+/// The result of one run: bandwidths of processes in MB/s, and times of chunks in seconds.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     least: f64,
@@ -109,7 +109,7 @@ pub(super) fn preliminary(lab: &Lab) -> Section {
     const N_NODES: u32 = 60;
     const COUNTS: [u32; 5] = [2, 30, 60, 120, 180];
     let points = COUNTS.map(|n_processes| (n_processes, runs(lab, &DISK, N_NODES, n_processes, BASE)));
-    // Times are a process's bytes over its bandwidth.
+    // The time of a process is its bytes divided by its bandwidth.
     let ratio = |runs: &[Run]| mean(runs, |run| run.most / run.least);
     let difference = |runs: &[Run]| mean(runs, |run| seconds(run.least) - seconds(run.most));
     let found = |runs: &[Run]| {
@@ -118,7 +118,7 @@ pub(super) fn preliminary(lab: &Lab) -> Section {
     };
     let (measured, reaches) = found(&points[4].1);
     let grows = points.windows(2).all(|pair| difference(&pair[1].1).mean > difference(&pair[0].1).mean);
-    // Those drawn by lot do not depend on heartbeats.
+    // Random placement does not depend on heartbeats.
     let stores = OTHERS[..3].iter();
     let variations: Vec<Variation> =
         stores.map(|store| variation(store.what, found(&runs(lab, store, N_NODES, 180, BASE)))).collect();
@@ -155,7 +155,7 @@ pub(super) fn preliminary(lab: &Lab) -> Section {
     Section { claims: vec![claim], figures: vec![figure] }
 }
 
-/// How long a process takes at such a bandwidth.
+/// Time of a process at this bandwidth, in seconds.
 fn seconds(bandwidth: f64) -> f64 {
     f64::from(CHUNKS_EACH) * CHUNK as f64 / (bandwidth * 1e6)
 }
@@ -168,7 +168,7 @@ struct Pair {
     opass: Vec<Run>,
 }
 
-/// The runs of one of them.
+/// The runs of one of the two policies.
 type Of = fn(&Pair) -> &[Run];
 
 impl Pair {
@@ -177,14 +177,14 @@ impl Pair {
         Self { n_nodes, n_processes, base: of(BASE), opass: of(OPASS) }
     }
 
-    /// Which part of the mean spread goes with HM-LRU, in percent.
+    /// Share of the mean spread that HM-LRU removes, in percent.
     fn reduction(&self) -> Estimate {
         let spread = mean(&self.base, Run::spread).mean;
         let less = |(base, opass): (&Run, &Run)| 100.0 * (base.spread() - opass.spread()) / spread;
         estimate(self.base.iter().zip(&self.opass).map(less))
     }
 
-    /// What the slowest process gains, in MB/s.
+    /// Bandwidth that the slowest process gains, in MB/s.
     fn gain(&self) -> Estimate {
         estimate(self.base.iter().zip(&self.opass).map(|(base, opass)| opass.least - base.least))
     }
@@ -213,7 +213,7 @@ pub(super) fn run(lab: &Lab) -> Section {
     }
 }
 
-/// Nodes and the most processes on them.
+/// Number of nodes, and the largest number of processes on them.
 const LARGEST: [(u32, u32); 2] = [(16, 64), (32, 128)];
 
 fn settled(varied: &[(&str, [Pair; 2])], found: impl Fn(&[&Pair]) -> Found) -> Vec<Variation> {
@@ -273,8 +273,8 @@ fn slowest(pairs: &[Pair], varied: &[(&str, [Pair; 2])]) -> Claim {
     }
 }
 
-/// What the network cards allow each process on average: all that nodes can receive, over the copies that go through a card.
-/// One in as many as there are nodes is written where its writer is.
+/// Mean bandwidth that the network cards allow each process: all that nodes can receive, divided by the copies that go
+/// through a card. With n nodes, one write in n puts a copy on the writer's own node.
 fn card_limit(pair: &Pair) -> f64 {
     let n_nodes = f64::from(pair.n_nodes);
     let through = f64::from(N_COPIES) - 1.0 / n_nodes;

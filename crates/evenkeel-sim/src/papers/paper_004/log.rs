@@ -6,7 +6,7 @@ use super::{MB, MEDIUM, MLML, N_RUNS, N_SERVERS, POLICIES, RR, TRH, Trial, perce
 use crate::papers::judging::{Interval, estimate};
 use crate::papers::{Claim, Lab, Section, Variation, Verdict};
 
-/// The log when MLML has placed all medium writes.
+/// The log after a policy has placed all medium writes.
 fn replayed(lab: &Lab, policy: usize, unit: Unit, seed: u64) -> ServerLog {
     let trial = Trial::new(0.0).of_class(&[MEDIUM]);
     let (servers, _) = trial.place(lab, POLICIES[policy], seed);
@@ -18,7 +18,7 @@ fn replayed(lab: &Lab, policy: usize, unit: Unit, seed: u64) -> ServerLog {
     log
 }
 
-/// The part of all pairs of servers in which the heavier one is more probable.
+/// Share of all pairs of servers in which the heavier server has the higher probability.
 fn inverted(log: &ServerLog) -> f64 {
     let (loads, probabilities) = (log.loads(), log.probabilities());
     let (mut n, mut n_inverted) = (0_usize, 0_usize);

@@ -1,4 +1,4 @@
-//! The same writes where servers do write, and time passes.
+//! The same writes on servers that do write, where time passes.
 
 use super::{
     LTR1, LTR2, LTR3, MB, MEDIUM, MLML, N_CLIENTS, N_SERVERS, POLICIES, PROPOSED, RR, SMALL, TRH, TWO_CHOICE,
@@ -10,7 +10,7 @@ use crate::papers::{Claim, Figure, Lab, Line, Section, Variation, Verdict};
 use crate::units::{Bytes, Span};
 use crate::writes::{Class, Range, Sizes, Writes};
 
-/// Mean responses in seconds and the parts of bytes that stragglers get, of all policies, run by run.
+/// Mean responses in seconds, and shares of bytes that stragglers get, under all policies, run by run.
 type Timing = Vec<[(f64, f64); 7]>;
 
 /// A simulation in which servers do write.
@@ -27,7 +27,7 @@ impl Timed {
         Self { writes, mb_s: 100.0, message_ns: 50_000 }
     }
 
-    /// Servers have nothing to do at first, and a second for what takes a tenth.
+    /// Removes the initial backlog, and gives servers a second for the work of a tenth of a second.
     fn relax(&mut self) {
         (self.writes.backlog, self.writes.every) = (None, Some(Span(1_000_000_000)));
     }
@@ -52,7 +52,7 @@ impl Timed {
             let (_, name, levels) = POLICIES[policy];
             let writes = Writes { levels, sizes: sizes.clone(), ..self.writes.clone() };
             let first = writes.backlogs(N_SERVERS, seed).unwrap_or_default();
-            // The settings above are good.
+            // The settings above are valid.
             let outcome = writes.run(&hardware, lab.policy(name), seed, false).unwrap_or_default();
             let all: u64 = outcome.bytes_of_servers.iter().sum();
             let slow = outcome.bytes_of_servers.iter().zip(first).filter(|(_, load)| *load > 180 * MB);
@@ -68,7 +68,7 @@ impl Timed {
 /// Small and medium writes.
 type Timings = [Timing; 2];
 
-/// Whether the four respond sooner than another.
+/// Whether the four proposed policies respond sooner than another.
 fn sooner(timings: &Timings, than: usize) -> (Verdict, String) {
     let (mut n_sooner, mut told) = (0, Vec::new());
     for ((name, _), runs) in WORKLOADS.iter().zip(timings) {
@@ -84,7 +84,7 @@ fn sooner(timings: &Timings, than: usize) -> (Verdict, String) {
     (Verdict::of(n_sooner == 2 * PROPOSED.len(), n_sooner > 0), told)
 }
 
-/// §6: whether all that helps if servers do write.
+/// §6: whether the policies help if servers do write.
 pub(super) fn timed(lab: &Lab) -> Section {
     let base = Timed::new();
     let measure = |timed: &Timed| [SMALL, MEDIUM].map(|sizes| timed.measure(lab, sizes));
@@ -159,7 +159,7 @@ fn asking(timings: &Timings, others: &[(&str, Timings)]) -> Claim {
     }
 }
 
-/// Responses if messages take longer, of servers that have nothing else to do.
+/// Responses with longer message times, on servers without a backlog.
 fn by_message(lab: &Lab, base: &Timed) -> Figure {
     let mut base = base.clone();
     base.relax();
