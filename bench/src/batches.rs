@@ -1,4 +1,4 @@
-//! The batches that are raced.
+//! The batches of the race.
 
 use anyhow::{Context, Result, ensure};
 use evenkeel::bound::Proof;
@@ -23,7 +23,7 @@ pub(crate) fn uniform(n_requests: u32, n_servers: u32) -> Workload {
     }
 }
 
-/// Where the copies lie, with names.
+/// The distributions of copies, with their names.
 pub(crate) fn laws(n_servers: u32) -> [(&'static str, Law); 5] {
     let ratio = hot_ratio(n_servers);
     [
@@ -35,7 +35,7 @@ pub(crate) fn laws(n_servers: u32) -> [(&'static str, Law); 5] {
     ]
 }
 
-/// Ten times the mean load at the first servers, whatever their number.
+/// Ten times the mean load at the first servers, however many there are.
 pub(crate) fn hot_ratio(n_servers: u32) -> f64 {
     1.0 - 10.0 / f64::from(n_servers)
 }
@@ -95,13 +95,13 @@ pub(crate) fn scaled(batch: &Batch, factor: u64) -> Result<Batch> {
     Ok(scaled.finish())
 }
 
-/// The shortest schedule, as far as it is found.
+/// The shortest schedule that is found.
 pub(crate) fn plan(batch: &Batch, cluster: &Cluster) -> Schedule {
     let (choice, _) = select::optimal::select(batch, cluster, Goal::Length);
     order::colour::order(batch, cluster, &choice)
 }
 
-/// The length of a plan, and what no plan can beat.
+/// The length of a plan, and the bound that no plan can beat.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Planned {
     pub(crate) length: Ratio,
@@ -109,19 +109,19 @@ pub(crate) struct Planned {
 }
 
 impl Planned {
-    /// Whether the length is the bound, as far as it is printed.
+    /// Whether the length equals the bound, to the printed precision.
     pub(crate) fn meets_bound(&self) -> bool {
         self.length.rounded() == self.bound.rounded()
     }
 }
 
-/// Plans once, and checks plan and proof from scratch.
+/// Plans once, and checks the plan and its proof from scratch.
 pub(crate) fn checked_plan(batch: &Batch, cluster: &Cluster) -> Result<Planned> {
     let (choice, bound) = select::optimal::select(batch, cluster, Goal::Length);
     let Schedule { transfers, length } = order::colour::order(batch, cluster, &choice);
     check::bound(batch, cluster, &bound, Subject::Length)?;
     let measures = check::plan(batch, cluster, &transfers, true)?;
-    // Starts are rounded where speeds differ.
+    // Starts are rounded if speeds differ.
     let rounded_off = (measures.length.to_f64() - length.to_f64()).abs();
     ensure!(rounded_off < 1e-6, "length {}, said to be {length}", measures.length);
     ensure!(length >= bound.value, "length {length}, bound {}", bound.value);
@@ -143,7 +143,7 @@ pub(crate) struct Optimum {
     pub(crate) n_servers: usize,
 }
 
-/// Selects once, and checks choice and proof from scratch.
+/// Selects once, and checks the choice and its proof from scratch.
 pub(crate) fn checked_optimum(batch: &Batch, cluster: &Cluster) -> Result<Optimum> {
     let (choice, bound) = select::optimal::select(batch, cluster, Goal::MaxLoad);
     check::bound(batch, cluster, &bound, Subject::MaxLoad)?;
@@ -165,7 +165,7 @@ pub(crate) fn checked_optimum(batch: &Batch, cluster: &Cluster) -> Result<Optimu
     Ok(Optimum { load: bound.value, n_servers })
 }
 
-/// The number, which must be whole, as all are on equal servers.
+/// The number as an integer. It must be whole, as all are on equal servers.
 pub(crate) fn whole(number: Ratio) -> Result<u64> {
     number.rounded().whole().with_context(|| format!("{number} is not whole"))
 }

@@ -1,4 +1,4 @@
-//! Measured runs: CPU time on one core, contestants in turn, the minimum and the noise around it.
+//! Measured runs: CPU time on one core, contestants in turn, the minimum and the noise above it.
 
 use std::hint::black_box;
 
@@ -6,11 +6,11 @@ use anyhow::Result;
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-/// Short runs are repeated until they took this long together, within `MOST_REPEATS` times the repeats asked for.
+/// Short runs are repeated until they take this long together, at most `MOST_REPEATS` times the repeats asked for.
 const ENOUGH_S: f64 = 0.5;
 const MOST_REPEATS: usize = 20;
 
-/// Keeps this process, and those it starts, on one core. Gives its number if that was allowed.
+/// Keeps this process, and those it starts, on one core. Returns the number of the core if that was allowed.
 pub(crate) fn pin() -> Option<usize> {
     let allowed = sched_getaffinity(None).ok()?;
     // The last core: the first ones serve most interrupts.
@@ -21,7 +21,7 @@ pub(crate) fn pin() -> Option<usize> {
     Some(core)
 }
 
-/// The CPU seconds that `run` takes, not counting what becomes of its result.
+/// The CPU seconds that `run` takes, not counting the drop of its result.
 pub(crate) fn cpu_s<T>(run: impl FnOnce() -> T) -> f64 {
     let start = process_cpu_s();
     let result = black_box(run());
@@ -60,7 +60,7 @@ impl Samples {
     }
 }
 
-/// One that takes its turn: `run` does its work once and gives the seconds it took.
+/// A contestant of the race: `run` does its work once and returns the seconds it took.
 pub(crate) struct Contestant<'a> {
     run: Box<dyn FnMut() -> Result<f64> + 'a>,
     most_runs: usize,
@@ -71,13 +71,13 @@ impl<'a> Contestant<'a> {
         Self { run: Box::new(run), most_runs: usize::MAX }
     }
 
-    /// For one so slow that fewer runs must do.
+    /// Limits the runs of a slow contestant.
     pub(crate) fn at_most(self, most_runs: usize) -> Self {
         Self { most_runs, ..self }
     }
 }
 
-/// One run of each in turn, again and again, at least `repeat` times.
+/// Runs each contestant once in turn, again and again, at least `repeat` times.
 pub(crate) fn in_turn<const N: usize>(
     repeat: usize,
     mut contestants: [Contestant<'_>; N],

@@ -1,5 +1,5 @@
-//! The whole command, from a CSV file to a plan: its growth, its memory, its reading, and what else it does beside the
-//! plan.
+//! The whole command, from a CSV file to a plan: how its time grows, its memory, its reading, and its work other than
+//! planning.
 
 use anyhow::Result;
 use evenkeel::model::Transfer;
@@ -13,7 +13,7 @@ use crate::program::{Input, Program, Run};
 use crate::report::{Cell, Report, Table};
 use crate::scaling::{growth, n_small};
 
-/// A row of a plan in memory: what a plan itself takes.
+/// The memory of one row of a plan, which the plan itself needs.
 const PLAN_ROW_BYTES: u64 = size_of::<Transfer>() as u64;
 const MEMORY_COLUMNS: [&str; 5] =
     ["requests", "peak bytes", "of one request", "plan bytes", "bytes a request"];
@@ -68,7 +68,7 @@ fn grow(race: &Race, report: &mut Report, program: Program<'_>) -> Result<()> {
     Ok(())
 }
 
-/// The bytes a request beyond those of the plan and of a batch of one request, and how they come about.
+/// The bytes per request beyond those of the plan and of a batch of one request, and the figures that they come from.
 fn memory(n_requests: u32, (run, rows): &(Run, u64), own_bytes: u64) -> (f64, [Cell; 5]) {
     let plan_bytes = PLAN_ROW_BYTES * rows;
     let beyond = run.peak_bytes as f64 - own_bytes as f64 - plan_bytes as f64;
@@ -142,7 +142,7 @@ fn explain(race: &Race, report: &mut Report, program: Program<'_>) -> Result<()>
             report.measured(Goal::Explain, &name, ratio);
         }
     }
-    // The loads: here there is most to explain, where few servers are the bottleneck.
+    // The loads. There is most to explain here, since few servers are the bottleneck.
     for (shape, law) in laws(1000) {
         let name = format!("explain-{}-{shape}-loads", count(base.n_requests));
         if race.has(&name) {

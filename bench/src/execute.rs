@@ -71,12 +71,12 @@ pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// How long a block takes: never longer than planned, up to a tenth less.
+/// How long a block takes: never longer than planned, and up to a tenth less.
 fn varied_ns(transfer: u64) -> u64 {
     BLOCK_NS - (transfer.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % (BLOCK_NS / 10)
 }
 
-/// Events are popped and each pushes the next, as little as a simulator can do.
+/// Pops events, each of which pushes the next: the least that a simulator can do.
 fn plain_heap(n_events: u64, n_servers: u64) -> u64 {
     let mut heap: BinaryHeap<Reverse<(u64, u64)>> =
         (0..n_servers).map(|transfer| Reverse((varied_ns(transfer), transfer))).collect();
@@ -89,14 +89,14 @@ fn plain_heap(n_events: u64, n_servers: u64) -> u64 {
     now_ns
 }
 
-/// How many events the executor took in until all was delivered, when that was, and how long others planned for it.
+/// The number of events until everything was delivered, when that was, and how long planners worked for the executor.
 struct Carried {
     n_events: u64,
     end_ns: u64,
     planning_s: f64,
 }
 
-/// Carries a plan out, or serves all as it arrives.
+/// Executes a plan, or serves all requests as they arrive.
 fn carry_out(
     batch: &Batch,
     cluster: &Cluster,

@@ -1,4 +1,4 @@
-//! What Evenkeel wants to reach, as ratios within one run.
+//! The goals of Evenkeel, as ratios within one run.
 
 use std::fmt;
 
@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 
 use crate::report::short;
 
-/// A goal. Several rows may be measured for it; the worst decides.
+/// A goal. Several rows may be measured for it; the worst one decides.
 ///
-/// Limits have room for machines with other caches: between two of one kind, ratios were seen to differ by a third.
+/// Limits leave room for machines with other caches: ratios differed by a third between two machines of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
     OneSolve,
@@ -98,7 +98,7 @@ const GOALS: [(Goal, &str, Limit); 27] = [
     (Goal::SimulatedMemory, "the simulator at 10M requests, peak GiB", AtMost(8.0)),
 ];
 
-/// How a goal stands.
+/// The state of a goal.
 #[derive(Debug)]
 pub(crate) struct Verdict<'a> {
     what: &'static str,
@@ -107,7 +107,7 @@ pub(crate) struct Verdict<'a> {
     worst: Option<(&'a str, f64)>,
 }
 
-/// How each goal stands after what was measured.
+/// The state of each goal, given the measurements.
 pub(crate) fn verdicts(measured: &[(Goal, String, f64)]) -> impl Iterator<Item = Verdict<'_>> {
     GOALS.iter().map(|&(goal, what, limit)| {
         let rows =

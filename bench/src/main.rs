@@ -58,7 +58,7 @@ struct Race {
 }
 
 impl Race {
-    /// Whether the row is asked for; says so, as rows may take long.
+    /// Whether the row is requested. Prints its name if so, since rows may take long.
     fn has(&self, row: &str) -> bool {
         let rows = &self.args.rows;
         let asked = rows.is_empty() || rows.iter().any(|name| row.contains(name.as_str()));
@@ -72,7 +72,7 @@ impl Race {
 fn main() -> Result<ExitCode> {
     let mut args = Args::parse();
     if let Some(file) = &mut args.evenkeel {
-        // A wrong path should be known now, not after minutes.
+        // A wrong path should fail now, not after minutes.
         *file = file.canonicalize().with_context(|| file.display().to_string())?;
     }
     // Before pinning: the installation may use all cores.
@@ -106,7 +106,7 @@ fn main() -> Result<ExitCode> {
     Ok(if agreed { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Processor, core and load, as far as the system tells.
+/// Processor, core and load, as far as the system reports them.
 fn machine(core: Option<usize>) -> String {
     let read = |file| std::fs::read_to_string(file).unwrap_or_default();
     let cpus = read("/proc/cpuinfo");

@@ -1,4 +1,4 @@
-//! The peers: a Python environment of the race's own, and in it one process that answers questions.
+//! The peers: the race's own Python environment, and one process in it that answers questions.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -14,13 +14,13 @@ use tempfile::TempDir;
 const BENCH: &str = env!("CARGO_MANIFEST_DIR");
 const REQUIREMENTS: &str = include_str!("../requirements.txt");
 
-/// Where cargo builds, and the race keeps its environment.
+/// The folder where cargo builds and the race keeps its environment.
 pub(crate) fn target_dir() -> PathBuf {
     let workspace = Path::new(BENCH).parent().unwrap_or(Path::new(BENCH));
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| workspace.join("target"), PathBuf::from)
 }
 
-/// The Python of the race's environment, which is made if it is not there or not of these requirements.
+/// The Python of the race's environment, which is created if it is missing or has other requirements.
 pub(crate) fn python() -> Result<PathBuf> {
     let env = target_dir().join("race-env");
     let (python, stamp) = (env.join("bin/python"), env.join("requirements.txt"));
@@ -41,7 +41,7 @@ fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// What a peer found, and how long it took.
+/// The answer of a peer, and how long it took.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Answer {
     pub(crate) seconds: f64,
@@ -49,7 +49,7 @@ pub(crate) struct Answer {
 }
 
 impl Answer {
-    /// The seconds; the value goes to `place`.
+    /// Returns the seconds and stores the value in `place`.
     pub(crate) fn keep(self, place: &mut u64) -> f64 {
         *place = self.value;
         self.seconds
@@ -77,12 +77,12 @@ impl Peer {
         Ok(Self { child, answers: RefCell::new(BufReader::new(stdout)), python, files })
     }
 
-    /// Where files of the race may lie until it ends.
+    /// The path of a file that lasts until the race ends.
     pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.files.path().join(name)
     }
 
-    /// Hands the replicas over; all requests must have the same number.
+    /// Sends the replicas; all requests must have the same number.
     pub(crate) fn load_batch(&self, batch: &Batch) -> Result<()> {
         let replicas = batch.replicas();
         let file = self.write_u32s("replicas", replicas.flat().iter().map(|server| server.0))?;
@@ -93,7 +93,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Hands the graph of a choice over: an edge a request, from its client to its server.
+    /// Sends the graph of a choice: an edge for each request, from its client to its server.
     pub(crate) fn load_edges(&self, batch: &Batch, choice: &Choice) -> Result<()> {
         let left = self.write_u32s("left", batch.client_of().iter().map(|client| client.0))?;
         let right = self.write_u32s("right", choice.servers.iter().map(|server| server.0))?;
@@ -104,7 +104,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Hands jobs over: each at its server, for so long, and each arrives `gap_ns` after the one before.
+    /// Sends jobs, each with its server and service time. Each arrives `gap_ns` after the one before.
     pub(crate) fn load_jobs(
         &self,
         servers: &[ServerId],
@@ -125,7 +125,8 @@ impl Peer {
         self.answer(&json!({ "do": "simpy_queues" }))
     }
 
-    /// How many requests OR-tools can serve if no server serves more than `capacity`: one number for all, or one each.
+    /// How many requests OR-tools can serve if no server serves more than `capacity`: one number for all, or one for
+    /// each.
     pub(crate) fn ortools_flow(&self, capacity: impl Into<Value>) -> Result<Answer> {
         self.answer(&json!({ "do": "ortools_flow", "capacity": capacity.into() }))
     }
@@ -140,19 +141,19 @@ impl Peer {
         self.answer(&json!({ "do": "scipy_flow", "capacity": capacity }))
     }
 
-    /// With how many colours rustworkx colours the edges.
+    /// The number of colours that rustworkx needs to colour the edges.
     pub(crate) fn rustworkx_colours(&self) -> Result<Answer> {
         self.answer(&json!({ "do": "rustworkx_colours" }))
     }
 
-    /// How many rows pandas reads from the file.
+    /// The number of rows that pandas reads from the file.
     pub(crate) fn pandas_read(&self, file: &Path) -> Result<Answer> {
         self.answer(&json!({ "do": "pandas_read", "file": file }))
     }
 
-    /// Runs a command to its end: its standard output, its CPU seconds and its peak memory in bytes.
+    /// Runs a command to its end. Returns its standard output, its CPU seconds and its peak memory in bytes.
     pub(crate) fn measure(&self, command: &[&std::ffi::OsStr]) -> Result<(String, f64, u64)> {
-        // Isolated and without site packages, Python is smallest.
+        // Python is smallest if it is isolated and has no site packages.
         let output = Command::new(&self.python)
             .args(["-I", "-S"])
             .arg(Path::new(BENCH).join("measure.py"))
@@ -203,7 +204,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // Without more questions the process ends by itself.
+        // The process ends by itself when there are no more questions.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }

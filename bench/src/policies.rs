@@ -1,4 +1,4 @@
-//! Every policy on one batch, and on one half as large: what each costs beside `optimal`, and how that grows.
+//! Every policy on one batch, and on one half as large: its cost compared with `optimal`, and how it grows.
 
 use anyhow::{Context, Result};
 use evenkeel::check;
@@ -65,7 +65,7 @@ fn optimum(batch: &Batch) -> f64 {
     cpu_s(|| select::optimal::select(batch, &cluster, Aim::Length))
 }
 
-/// The policy on a batch as a run that tells its seconds: of an order without the choice that it orders.
+/// A run of the policy on a batch that returns its seconds. For an order, they exclude the choice that it orders.
 fn prepared<'a>(batch: &'a Batch, policy: &Policy) -> Box<dyn Fn() -> f64 + 'a> {
     let (cluster, ask) = (Cluster::equal(batch), Ask::default());
     match policy.kind {

@@ -1,4 +1,4 @@
-//! The command `evenkeel`: running it, and the files that it reads.
+//! The command `evenkeel`: how it is run, and the files that it reads.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -12,21 +12,21 @@ use serde_json::Value;
 use crate::batches::unequal_servers;
 use crate::peer::Peer;
 
-/// The command, and those who measure it.
+/// The command, and the peer process that measures it.
 #[derive(Clone, Copy)]
 pub(crate) struct Program<'a> {
     pub(crate) file: &'a Path,
     pub(crate) peer: &'a Peer,
 }
 
-/// What the command reads.
+/// The input of the command.
 #[derive(Clone, Debug)]
 pub(crate) struct Input {
     pub(crate) batch: PathBuf,
     pub(crate) servers: Option<PathBuf>,
 }
 
-/// What a run printed, and what it took.
+/// The output of a run, and what the run took.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Run {
     pub(crate) summary: Value,
@@ -35,7 +35,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// A number of the summary, at a path such as `/seconds/read`.
+    /// A number in the summary, at a path such as `/seconds/read`.
     pub(crate) fn number(&self, path: &str) -> Result<f64> {
         let number = self.summary.pointer(path).and_then(Value::as_f64);
         number.with_context(|| format!("no number {path} in the summary"))
@@ -48,7 +48,7 @@ impl Program<'_> {
         self.run_with(command, input, &[])
     }
 
-    /// Runs `plan` and has it write the plan; also how many rows that has.
+    /// Runs `plan` with the plan as output. Also returns the number of rows of the plan.
     pub(crate) fn plan(self, input: &Input) -> Result<(Run, u64)> {
         let out = self.peer.file("plan.csv");
         let run = self.run_with(&["plan"], input, &["--out".as_ref(), out.as_os_str()])?;
@@ -87,7 +87,7 @@ impl Program<'_> {
         Ok(Input { batch: path, servers: None })
     }
 
-    /// Writes the batch, and beside it what is known of its servers, which are unequal.
+    /// Writes the batch, and a file that describes its unequal servers.
     pub(crate) fn unequal_input(self, name: &str, workload: &Workload) -> Result<Input> {
         let path = self.peer.file(&format!("{name}-servers.csv"));
         let mut file = BufWriter::new(File::create(&path)?);

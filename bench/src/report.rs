@@ -1,4 +1,4 @@
-//! What the race shows: tables of times and ratios, the goals, and where a peer disagrees.
+//! The report of the race: tables of times and ratios, the goals, and where a peer disagrees.
 
 use std::fmt::Write;
 
@@ -12,10 +12,10 @@ use crate::goals::{Goal, verdicts};
 pub(crate) enum Cell {
     Text(String),
     Count(u64),
-    /// Shown to six decimals at most.
+    /// Printed with at most six decimals.
     Number(f64),
     Time(Samples),
-    /// How many times as long, or as much.
+    /// A ratio: how many times as long, or as much.
     Ratio(f64),
 }
 
@@ -53,7 +53,7 @@ impl Cell {
     }
 }
 
-/// Three digits that mean something.
+/// A number with three significant digits.
 pub(crate) fn short(number: f64) -> String {
     let decimals = match number.abs() {
         x if x >= 100.0 => 0,
@@ -83,7 +83,7 @@ impl Table {
         self.rows.push(cells.into());
     }
 
-    /// Markdown that is aligned, so that it reads well as it stands.
+    /// Aligned Markdown, which reads well as plain text.
     fn show(&self) -> String {
         let header = self.columns.iter().map(|&name| name.to_owned()).collect();
         let mut lines: Vec<Vec<String>> = vec![header];
@@ -116,7 +116,7 @@ impl Table {
     }
 }
 
-/// Everything found so far. Tables are printed as they come.
+/// All results so far. Tables are printed as they come.
 #[derive(Debug, Default)]
 pub(crate) struct Report {
     text: String,
@@ -144,14 +144,14 @@ impl Report {
         self.measured.push((goal, row.to_owned(), figure));
     }
 
-    /// Notes a disagreement unless both say the same.
+    /// Notes a disagreement unless both values are equal.
     pub(crate) fn agree(&mut self, row: &str, what: &str, ours: u64, theirs: u64) {
         if ours != theirs {
             self.disagreements.push(format!("{row}: {what}: {ours} here, {theirs} there"));
         }
     }
 
-    /// The goals and the disagreements; whether there was none.
+    /// Prints the goals and the disagreements. Returns whether there was no disagreement.
     pub(crate) fn finish(&mut self, quick: bool) -> bool {
         let of_what = if quick { " (on smaller batches than they are set for)" } else { "" };
         let mut text = format!("### Goals{of_what}\n\n");

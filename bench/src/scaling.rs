@@ -1,4 +1,4 @@
-//! How the time grows: not with bytes, and hardly faster than with requests.
+//! How the time grows: not with bytes, and hardly faster than the number of requests.
 
 use anyhow::Result;
 use evenkeel::model::{Batch, Cluster};
@@ -29,19 +29,19 @@ pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
     if race.has(&name) {
         let small = base.generate()?;
         let large = Workload { n_requests: 10 * n_requests, ..base }.generate()?;
-        // Not a goal: a million requests stay in the cache and ten million do not. The command's row is the goal.
+        // Not a goal: a million requests fit in the cache and ten million do not. The command's row is the goal.
         compare(race, report, &mut table, (None, &name), [&small, &large])?;
     }
     report.table(table);
     Ok(())
 }
 
-/// The number of requests that the rows of growth start from.
+/// The number of requests in the smaller batch of each growth row.
 pub(crate) fn n_small(race: &Race) -> u32 {
     if race.args.quick { 100_000 } else { 1_000_000 }
 }
 
-/// From how many requests to how many.
+/// The smaller and the larger number of requests, for names of rows.
 pub(crate) fn growth(race: &Race) -> String {
     format!("{}-{}", count(n_small(race)), count(10 * n_small(race)))
 }

@@ -1,4 +1,4 @@
-//! The whole schedule against one maximum flow, which only tells that replicas can be chosen; and its order alone
+//! The whole schedule against one maximum flow, which only shows that replicas can be chosen; and its order alone
 //! against another edge colouring.
 
 use anyhow::Result;
@@ -19,7 +19,7 @@ pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
     colourings(race, report)
 }
 
-/// What is scheduled, with the names of the rows.
+/// The batches to schedule, with the names of the rows.
 pub(crate) fn workloads(race: &Race) -> [(String, Workload); 2] {
     let n_requests = n_small(race);
     let drawn = uniform(n_requests, 1000);

@@ -1,5 +1,5 @@
-//! Selection: the least maximum server load with its proof, against flow solvers that are told the answer
-//! (one solve) or have to search for it.
+//! Selection: the least maximum server load with its proof, against flow solvers that get the answer (one solve) or
+//! have to search for it.
 
 use anyhow::Result;
 use evenkeel::model::{Batch, Cluster};
@@ -39,7 +39,7 @@ pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
     Ok(())
 }
 
-/// What is selected from, with the names of the rows.
+/// The batches to select from, with the names of the rows.
 pub(crate) fn workloads(race: &Race) -> Vec<(String, Workload)> {
     let mut workloads = Vec::new();
     for (n_requests, n_servers) in [(10_000, 100), (100_000, 1000), (MILLION, 1000)] {
@@ -54,7 +54,7 @@ pub(crate) fn workloads(race: &Race) -> Vec<(String, Workload)> {
     workloads
 }
 
-/// How many replicas each server holds: nobody can choose among them in less than one pass.
+/// The number of replicas on each server. No selection takes less than this one pass.
 fn count_replicas(batch: &Batch) -> Vec<u32> {
     let mut held = vec![0; batch.n_servers()];
     batch.replicas().flat().iter().for_each(|server| held[server.index()] += 1);
@@ -78,7 +78,7 @@ fn row(race: &Race, report: &mut Report, name: &str, workload: &Workload) -> Res
         false if race.args.quick => 2,
         false => usize::MAX,
     };
-    // Many seconds at a million requests: only for one who asks for such a row.
+    // Takes many seconds at a million requests, so it runs only if such a row is requested.
     let scipy_runs = match large {
         true => usize::from(!race.args.rows.is_empty()),
         false => usize::MAX,
@@ -99,7 +99,7 @@ fn row(race: &Race, report: &mut Report, name: &str, workload: &Workload) -> Res
     report.agree(name, "served at our optimum", requests, served);
     report.agree(name, "served at our optimum by SciPy", requests, scipy_served);
     report.agree(name, "optimum by search", load, found);
-    // The goal is set for the rows that were measured with one solve before: not for chains.
+    // The goal is set for the rows that were measured with one solve before, not for chains.
     if workload.law != Law::Chain {
         report.measured(Goal::OneSolve, name, one_solve.ratio_to(&ours));
     }

@@ -1,4 +1,4 @@
-//! The simulator: requests that arrive one after the other at servers with queues, against `SimPy`; and flows that share
+//! The simulator: requests that arrive one after another at servers with queues, against `SimPy`; and flows that share
 //! the network cards of hosts.
 
 use anyhow::{Result, ensure};
@@ -139,7 +139,7 @@ fn hardware(n_servers: u32) -> Hardware {
     }
 }
 
-/// Numbers that look drawn.
+/// Numbers that look random.
 fn mixed(i: u64) -> u64 {
     i.wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }

@@ -57,7 +57,7 @@ fn resident_bytes() -> Result<f64> {
     Ok(pages * rustix::param::page_size() as f64)
 }
 
-/// What happens to a transfer next.
+/// The next thing that happens to a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Next {
     Done(TransferId),
@@ -103,7 +103,7 @@ impl Soak {
         })
     }
 
-    /// Until so many requests have arrived.
+    /// Runs until this many requests have arrived.
     fn go_on(&mut self, until: u64) -> Result<()> {
         while self.n_arrived < until {
             if self.executor.counts().open < self.most_open {
@@ -117,7 +117,7 @@ impl Soak {
             let next = if next_ns == Some(at_ns) { self.next.pop() } else { None };
             match next {
                 None => self.tell(Event::Wake)?,
-                // Those that were broken off are over.
+                // Transfers that were broken off are over, so their events are refused.
                 Some(Reverse((_, Next::Done(transfer)))) => _ = self.tell(Event::Done { transfer }),
                 Some(Reverse((_, Next::Failed(transfer)))) => {
                     _ = self.tell(Event::Failed { transfer, cause: Cause::Unreachable });

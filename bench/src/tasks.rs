@@ -1,4 +1,4 @@
-//! Tasks for processes and places for writes: against a max-flow, and against copying the file.
+//! Tasks for processes and places for writes: against a maximum flow, and against copying the file.
 
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Write};
@@ -78,7 +78,7 @@ fn place(race: &Race, report: &mut Report) -> Result<()> {
     let mut file = BufWriter::new(File::create(&writes)?);
     writeln!(file, "object,offset,bytes")?;
     for i in 0..u64::from(n_writes) {
-        // Objects and sizes that repeat, but not in step.
+        // Objects and sizes repeat, but with different periods.
         writeln!(file, "{},{},{}", i * 7919 % 100_003, i % 64 * 65536, 4096 + i * 104_729 % 1_048_576)?;
     }
     file.flush()?;

@@ -1,4 +1,4 @@
-//! Servers with speeds and backlogs of their own, against the same batches on equal servers: what it costs that servers
+//! Servers with different speeds and backlogs, against the same batches on equal servers: the cost of servers that
 //! differ.
 
 use anyhow::Result;
@@ -39,7 +39,7 @@ pub(crate) fn run(race: &Race, report: &mut Report) -> Result<()> {
     section(race, report, Table::new(title, &columns), orders(race), order_row)
 }
 
-/// What is ordered: clients that meet few servers twice, and clients that meet each often.
+/// The batches to order: with clients that meet few servers twice, and with clients that meet each server often.
 fn orders(race: &Race) -> Vec<(String, Workload)> {
     let n_requests = if race.args.quick { 20_000 } else { 200_000 };
     let workload = |n_clients| Workload { n_clients, ..uniform(n_requests, 1000) };
@@ -72,7 +72,7 @@ fn order_row(race: &Race, report: &mut Report, name: &str, batch: &Batch) -> Res
     ])
 }
 
-/// A row for each workload that is asked for.
+/// A row for each requested workload.
 fn section<const N: usize>(
     race: &Race,
     report: &mut Report,

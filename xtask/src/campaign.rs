@@ -2,7 +2,7 @@
 
 use crate::run::{Result, require_cargo_tool, require_program, run_with};
 
-/// A target for each reader, and one that plans whatever can be read.
+/// One target for each reader, and one that plans any input that can be read.
 const TARGETS: [(&str, &str); 17] = [
     ("batch_csv", "client,bytes,replicas\nc0,1,s0|s1\n"),
     (
@@ -40,7 +40,7 @@ const ADVICE: &str = r#"{"format":1,"subject":"length","block":1,"batch_fingerpr
 {"name":"slot","lower_bound":2,"clients":[{"client":"c1","slots":2}]},
 {"name":"client","lower_bound":2,"new_client":"c1-2","moves":[{"request":1,"to":"c1-2","blocks":1}]}]}"#;
 
-/// Random worlds for the executor and the bidding machines, and for the executor in the simulator beside a bare loop:
+/// Random worlds for the executor and the bidding machines, and for the executor in the simulator next to a bare loop:
 /// `times` as many as in the tests.
 pub(crate) fn worlds(times: &str) -> Result<()> {
     for (package, tests) in [
@@ -53,7 +53,7 @@ pub(crate) fn worlds(times: &str) -> Result<()> {
     Ok(())
 }
 
-/// Runs each target on so many inputs. Without sanitizers, so that a stable toolchain will do.
+/// Runs each target on this many inputs, without sanitizers, so that a stable toolchain is enough.
 pub(crate) fn fuzz(runs: &str) -> Result<()> {
     require_program("c++", &["--version"], &["g++"])?;
     require_cargo_tool("cargo-fuzz", &[])?;

@@ -1,6 +1,6 @@
-//! Whether every dependency comes from the registry and has a licence that `deny.toml` allows.
+//! Checks that every dependency comes from the registry and has a licence that `deny.toml` allows.
 //!
-//! `cargo deny check` tells more, advisories above all, but takes longer to install than all tests take to compile.
+//! `cargo deny check` checks more, advisories above all, but takes longer to install than all tests take to compile.
 
 use std::process::Command;
 
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use crate::run::{Result, root};
 
-/// Looks at every package that `Cargo.lock` may bring in.
+/// Checks every package that `Cargo.lock` may bring in.
 pub(crate) fn check() -> Result<()> {
     let rules = std::fs::read_to_string(root().join("deny.toml")).map_err(|e| format!("deny.toml: {e}"))?;
     let allowed = allowed(&rules).ok_or("deny.toml has no list `allow` in one line")?;
@@ -37,7 +37,7 @@ fn allowed(rules: &str) -> Option<Vec<String>> {
 fn fault(package: &Value, allowed: &[String]) -> Option<String> {
     let name = package["name"].as_str().unwrap_or("a package");
     match package["source"].as_str() {
-        // Our own.
+        // Our own package.
         None => return None,
         Some(source) if !source.starts_with("registry+") => {
             return Some(format!("{name} comes from {source}; take it from the registry"));
@@ -49,7 +49,7 @@ fn fault(package: &Value, allowed: &[String]) -> Option<String> {
     (!is_allowed).then(|| format!("{name} has {licence}, which deny.toml does not allow; do without it"))
 }
 
-/// Whether an SPDX expression can be met by allowed licences. Old ones have `/` for `OR`.
+/// Whether allowed licences can satisfy an SPDX expression. Old expressions have `/` for `OR`.
 fn is_allowed(expression: &str, allowed: &[String]) -> bool {
     let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
     let words: Vec<&str> = spaced.split_whitespace().collect();

@@ -1,4 +1,4 @@
-//! `cargo xtask reproduce`: the page of the full run in `docs/`, and the pictures of it in the README.
+//! `cargo xtask reproduce`: the page of the full run in `docs/`, and its pictures in the README.
 
 use std::fs;
 
@@ -14,7 +14,7 @@ pub(crate) fn reproduce() -> Result<()> {
     SHOWN.iter().try_for_each(|figure| picture(&page, figure))
 }
 
-/// The browser takes a picture of one figure.
+/// Takes a picture of one figure with the browser.
 fn picture(page: &str, figure: &str) -> Result<()> {
     let cut = |from: &str, to: &str| {
         let start = page.find(from)?;
@@ -39,7 +39,7 @@ fn picture(page: &str, figure: &str) -> Result<()> {
         "--log-level=3",
         "--window-size=560,440",
     ];
-    // On a light card, but without a colour around it; two pixels a point, for sharp letters.
+    // On a light card with a transparent background; two pixels per point, for sharp letters.
     let looks = [
         "--blink-settings=preferredColorScheme=1",
         "--default-background-color=00000000",

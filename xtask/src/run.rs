@@ -1,9 +1,9 @@
-//! Running other programs, and getting them where they are missing.
+//! Runs other programs, and installs them if they are missing.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-/// What went wrong, for people.
+/// An error message for people.
 pub(crate) type Result<T> = std::result::Result<T, String>;
 
 /// The root of the workspace.
@@ -12,12 +12,12 @@ pub(crate) fn root() -> PathBuf {
     here.parent().map_or(here.clone(), PathBuf::from)
 }
 
-/// Runs a program in the root of the workspace and shows what it is.
+/// Runs a program in the root of the workspace and prints its command line.
 pub(crate) fn run(program: &str, args: &[&str]) -> Result<()> {
     run_with(program, args, &[])
 }
 
-/// The same with variables set.
+/// The same with environment variables set.
 pub(crate) fn run_with(program: &str, args: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     println!("\n$ {program} {}", args.join(" "));
     let status =
@@ -29,7 +29,7 @@ pub(crate) fn run_with(program: &str, args: &[&str], variables: &[(&str, &str)])
     }
 }
 
-/// Whether a program is there and answers.
+/// Whether a program is installed and answers.
 pub(crate) fn works(program: &str, args: &[&str]) -> bool {
     let status = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
     status.is_ok_and(|status| status.success())
@@ -57,7 +57,7 @@ pub(crate) fn require_program(program: &str, args: &[&str], packages: &[&str]) -
     run("apt-get", &[&["install", "-y", "-q", "--no-install-recommends"], packages].concat())
 }
 
-/// The name of Chromium, which opens the pages in tests; it is installed if it is missing.
+/// The name of Chromium, which opens pages in tests. Installs it if it is missing.
 pub(crate) fn browser() -> Result<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome"];
     if let Some(name) = names.into_iter().find(|name| works(name, &["--version"])) {

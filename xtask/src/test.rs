@@ -1,4 +1,4 @@
-//! `cargo xtask test`: everything that must hold, in the order in which failures are cheapest.
+//! `cargo xtask test`: everything that must hold, cheapest failures first.
 
 use crate::licences;
 use crate::run::{Result, browser, require_program, root, run, run_with};
@@ -9,20 +9,20 @@ fn run_all() -> Result<()> {
     browser()?;
     run("cargo", &["fmt", "--all", "--check"])?;
     run("cargo", &["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"])?;
-    // In the same folder, where clippy has checked nearly all that the fuzz targets need.
+    // In the same target folder, where clippy has already checked nearly everything that the fuzz targets need.
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     run("cargo", &["check", "--manifest-path", "fuzz/Cargo.toml", "--target-dir", &target, "--quiet"])?;
     licences::check()?;
     run("cargo", &["test", "--workspace"])?;
     let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
     run_with("cargo", &doc, &[("RUSTDOCFLAGS", "-D warnings")])?;
-    // Whether the race works does not take a build with optimizations, which the tests have no other use for.
+    // A debug build is enough to check that the race works, and the tests have no other use for an optimized build.
     run("cargo", &["build", "--quiet", "-p", "evenkeel-cli", "-p", "evenkeel-bench"])?;
     race_of("debug", &["--quick"])?;
     first_command_of_the_readme()
 }
 
-/// The README begins with two commands: this one, and one that is run here as it stands.
+/// The README begins with two commands: this one, and one that runs here exactly as shown.
 fn first_command_of_the_readme() -> Result<()> {
     let readme = std::fs::read_to_string(root().join("README.md")).map_err(|e| e.to_string())?;
     let block = readme.split("```sh\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap_or("");
@@ -35,7 +35,7 @@ fn first_command_of_the_readme() -> Result<()> {
     }
 }
 
-/// `cargo xtask test`, with the line that tells what was left out: nothing.
+/// `cargo xtask test`, with a last line that lists what was skipped: nothing.
 pub(crate) fn test() -> Result<()> {
     run_all()?;
     println!("\nskipped: 0 ()");
@@ -49,7 +49,7 @@ pub(crate) fn race(args: &[&str]) -> Result<()> {
     race_of("release", args)
 }
 
-/// The race, on builds that are there.
+/// The race, on existing builds.
 fn race_of(build: &str, args: &[&str]) -> Result<()> {
     let target = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
     let evenkeel = format!("{target}/{build}/evenkeel");

@@ -1,4 +1,4 @@
-//! Self-contained HTML pages: one file, no script, no network; light and dark, wide and narrow.
+//! Self-contained HTML pages: one file, no script, no network; for light and dark themes, wide and narrow screens.
 
 mod bars;
 mod labels;
@@ -8,17 +8,17 @@ use std::fmt::Write as _;
 pub(crate) use bars::{Bar, bars};
 use labels::{shortened, text_width};
 
-/// Text as it can stand in HTML.
+/// Escapes text for HTML.
 pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A page with that title; the body is HTML.
+/// A page with this title; the body is HTML.
 pub(crate) fn page(title: &str, body: &str) -> String {
     page_with("", title, body)
 }
 
-/// The same with something more in its head, such as styles.
+/// The same with more in its head, such as styles.
 pub(crate) fn page_with(head: &str, title: &str, body: &str) -> String {
     let title = escaped(title);
     format!(
@@ -64,7 +64,7 @@ svg .line { fill: none; stroke-width: 2.2; stroke-linejoin: round; } svg .heat {
 figure { margin: 0; } figcaption { color: var(--soft); font-size: .9rem; margin-top: .4rem; }
 ";
 
-/// A table; rows of which the flag is set stand out.
+/// A table. Rows with the flag set are highlighted.
 pub(crate) fn table(header: &[&str], rows: &[(bool, Vec<String>)]) -> String {
     let mut text = String::from("<div class=\"wide\"><table>\n<thead><tr>");
     header.iter().for_each(|name| {
@@ -85,7 +85,7 @@ pub(crate) fn table(header: &[&str], rows: &[(bool, Vec<String>)]) -> String {
 /// A small chart among others of the same scale.
 pub(crate) struct Area<'a> {
     pub(crate) name: &'a str,
-    /// What stands beside the name.
+    /// The text beside the name.
     pub(crate) label: String,
     /// From left to right.
     pub(crate) values: Vec<f64>,
@@ -125,7 +125,7 @@ pub(crate) struct Line {
     pub(crate) points: Vec<(f64, f64)>,
 }
 
-/// How values are drawn, and written.
+/// How values are drawn and written.
 #[derive(Clone, Copy)]
 pub(crate) struct Axis {
     is_log: bool,
@@ -133,22 +133,22 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// From 0 on.
+    /// A linear scale from 0.
     pub(crate) fn from_zero(label: fn(f64) -> String) -> Self {
         Self { is_log: false, label }
     }
 
-    /// By orders of magnitude.
+    /// A logarithmic scale.
     pub(crate) fn log(label: fn(f64) -> String) -> Self {
         Self { is_log: true, label }
     }
 
-    /// Where to draw lines: a few round values around these.
+    /// Where to draw grid lines: a few round values around this range.
     fn ticks(&self, least: f64, most: f64) -> Vec<f64> {
         if self.is_log {
             let (from, to) = (least.log10().floor() as i32, most.log10().ceil() as i32);
             let decades = (from..=to).map(|power| 10_f64.powi(power));
-            // Of few orders of magnitude also what lies between.
+            // If there are few orders of magnitude, also some values between them.
             let steps: &[f64] = if to - from <= 2 { &[1.0, 2.0, 5.0] } else { &[1.0] };
             let all: Vec<f64> =
                 decades.flat_map(|decade| steps.iter().map(move |step| step * decade)).collect();
@@ -219,7 +219,7 @@ pub(crate) fn lines(lines: &[Line], ticks: &[(f64, String)], axis: Axis, caption
         let label = shortened(label, MOST_TICK_CHARS);
         let half = text_width(&label) / 2.0;
         let middle = at.clamp(half, (WIDTH - half).max(half));
-        // A label for which there is no room is left out; its line stays.
+        // A label is left out if there is no room for it; its line stays.
         if middle - half < last_label_end + 8.0 {
             continue;
         }
@@ -237,7 +237,7 @@ pub(crate) fn lines(lines: &[Line], ticks: &[(f64, String)], axis: Axis, caption
         let points = line.points.iter().filter(|point| !axis.is_log || point.1 > 0.0);
         let points: Vec<String> =
             points.map(|point| format!("{:.1},{:.1}", x(point.0), y(point.1))).collect();
-        // Beyond the last colour lines are dashed.
+        // Once all colours are used, lines are dashed.
         let dash = if k < N_COLOURS { "" } else { " stroke-dasharray=\"6 4\"" };
         let _ = writeln!(
             svg,
@@ -263,14 +263,14 @@ const N_COLOURS: usize = 8;
 /// Rows of values over time.
 pub(crate) struct Heat<'a> {
     pub(crate) name: &'a str,
-    /// What stands beside the name.
+    /// The text beside the name.
     pub(crate) label: String,
     pub(crate) rows: Vec<Vec<f64>>,
-    /// How much of the width a value takes.
+    /// The share of the width that a value takes.
     pub(crate) step: f64,
 }
 
-/// Maps side by side, the stronger the colour, the closer to `most`; `ends` are the names of the first and the last row.
+/// Heat maps side by side: the stronger the colour, the closer to `most`. `ends` names the first and the last row.
 pub(crate) fn heats(heats: &[Heat<'_>], most: f64, ends: (&str, &str), until: &str, caption: &str) -> String {
     const WIDTH: f64 = 320.0;
     const HEIGHT: f64 = 200.0;
@@ -278,13 +278,13 @@ pub(crate) fn heats(heats: &[Heat<'_>], most: f64, ends: (&str, &str), until: &s
     const MOST_ROWS: usize = 128;
     let mut text = String::from("<figure><div class=\"heats\">\n");
     for heat in heats {
-        // Of very many rows some stand for all.
+        // If there are very many rows, only some are drawn.
         let every = heat.rows.len().div_ceil(MOST_ROWS).max(1);
         let rows: Vec<&Vec<f64>> = heat.rows.iter().step_by(every).collect();
         let (step, height) = (heat.step * WIDTH, HEIGHT / rows.len().max(1) as f64);
         let mut paths = vec![String::new(); LEVELS + 1];
         for (k, row) in rows.iter().enumerate() {
-            // By the root, so that little is still seen.
+            // By the square root, so that small values are still visible.
             let level = |value: &f64| {
                 if most > 0.0 { ((value / most).sqrt() * LEVELS as f64).ceil() as usize } else { 0 }
             };

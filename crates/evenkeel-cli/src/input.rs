@@ -1,4 +1,4 @@
-//! Input: files named on the command line, with a progress bar where reading takes long.
+//! Input: files named on the command line, with a progress bar if reading takes long.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -11,17 +11,17 @@ use crate::cli::BatchArgs;
 use crate::output::printable;
 
 const BUFFER: usize = 1 << 18;
-/// Reading less is over before a bar could be seen.
+/// A smaller input is read before a bar could be seen.
 const LONG_READ_BYTES: u64 = 32 << 20;
 
-/// An input that was opened, and its name for messages.
+/// An open input, and its name for messages.
 pub(crate) struct Source {
     pub(crate) name: String,
     pub(crate) reader: Box<dyn BufRead>,
 }
 
 impl Source {
-    /// Opens `path`, with a progress bar if it is long and somebody watches; `-` is standard input.
+    /// Opens `path`, with a progress bar if it is long and somebody watches. `-` is standard input.
     pub(crate) fn open(path: &Path) -> Result<Self, InputError> {
         if path == Path::new("-") {
             let reader = Box::new(BufReader::with_capacity(BUFFER, io::stdin()));
@@ -52,7 +52,7 @@ fn progress_bar(bytes: u64, name: &str) -> ProgressBar {
     }
 }
 
-/// Reads what is to be planned, or was: all requests are there at the start, as one job.
+/// Reads a batch to plan, or one that was planned: all requests are there at the start, as one job.
 pub(crate) fn read_input(args: &BatchArgs) -> Result<Input, InputError> {
     let input = read_batch(args)?;
     let batch = &input.batch;
@@ -79,7 +79,7 @@ pub(crate) fn read_batch(args: &BatchArgs) -> Result<Input, InputError> {
     read_described_batch(args).map(|(input, _)| input)
 }
 
-/// The same, with all that these files say.
+/// Like [`read_batch`], and also returns everything that these files say.
 pub(crate) fn read_described_batch(args: &BatchArgs) -> Result<(Input, Described), InputError> {
     let from_stdin = args.paths().iter().filter(|path| **path == Path::new("-")).count();
     if from_stdin > 1 {

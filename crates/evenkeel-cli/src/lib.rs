@@ -1,5 +1,5 @@
-//! The command `evenkeel`: reads and writes the fixed formats, draws tables and charts. All decisions are made
-//! by the crate `evenkeel`.
+//! The command `evenkeel`: reads and writes the fixed formats, draws tables and charts. The crate `evenkeel` makes all
+//! decisions.
 
 pub mod cli;
 pub mod commands;

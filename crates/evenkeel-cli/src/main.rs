@@ -12,19 +12,19 @@ use evenkeel_cli::output::printable;
 fn main() -> ExitCode {
     let result = match Cli::try_parse() {
         Ok(cli) => commands::run(cli),
-        // Help and version are output like any other: an error if they cannot be written.
+        // Help and version are output like any other: failing to write them is an error.
         Err(asked) if !asked.use_stderr() => show(&asked),
         Err(wrong_usage) => wrong_usage.exit(),
     };
     match result {
         Ok(Outcome::Done) => ExitCode::SUCCESS,
         Ok(Outcome::Failed) => ExitCode::from(1),
-        // As shells have it of what ends by Ctrl-C.
+        // The exit status that shells give to a process ended by Ctrl-C.
         Ok(Outcome::Interrupted) => ExitCode::from(130),
-        // Whoever read our output has seen enough.
+        // The reader of our output has seen enough.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody to tell if that fails, but the exit status still tells it.
+            // If this fails, nobody can be informed, but the exit status still shows the error.
             let error = format!("{error:#}").replace('\n', " ");
             let _ = writeln!(std::io::stderr(), "error: {}", printable(&error));
             ExitCode::from(2)

@@ -1,4 +1,4 @@
-//! Output: files that are there whole or not at all, and standard output whose reader may leave.
+//! Output: files that are complete or absent, and standard output, whose reader may leave early.
 
 use std::borrow::Cow;
 use std::fs::{self, File, OpenOptions};
@@ -10,7 +10,8 @@ use tempfile::{Builder, NamedTempFile};
 
 const BUFFER: usize = 1 << 18;
 
-/// Text that only says something: whatever a terminal would take as a command, which may come from a file, is escaped.
+/// Escapes every control character except newlines. Text may come from a file, and a terminal would obey such
+/// characters.
 pub fn printable(text: &str) -> Cow<'_, str> {
     let is_command = |c: char| c.is_control() && c != '\n';
     if !text.contains(is_command) {
@@ -23,7 +24,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     printable.into()
 }
 
-/// Writes to standard output. A reader that has seen enough and left is no error.
+/// Writes to standard output. It is no error if the reader has closed it.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     match io::stdout().write_all(printable(text).as_bytes()) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
@@ -32,7 +33,8 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     }
 }
 
-/// Prints what a command has to say: to standard error, if one of its `outputs` is standard output.
+/// Prints a message of a command: to standard error if one of its `outputs` is standard output, else to standard
+/// output.
 pub(crate) fn tell(text: &str, outputs: &[Option<&Path>]) -> io::Result<()> {
     if outputs.contains(&Some(Path::new("-"))) {
         io::stderr().write_all(printable(text).as_bytes())
@@ -41,7 +43,7 @@ pub(crate) fn tell(text: &str, outputs: &[Option<&Path>]) -> io::Result<()> {
     }
 }
 
-/// Tells of something that may not be what was meant, on standard error.
+/// Warns on standard error about something that may not be intended.
 pub(crate) fn warn(text: &str) -> io::Result<()> {
     writeln!(io::stderr(), "note: {text}")
 }
@@ -56,7 +58,8 @@ pub(crate) enum Target {
     File(PathBuf),
 }
 
-/// Where a command will write each of its outputs, given with the names of their options. Refuses two in the same place.
+/// Where a command will write each of its outputs, given with the names of their options. Refuses two outputs in one
+/// place.
 pub(crate) fn targets<const N: usize>(
     outputs: [(&str, Option<&Path>); N],
     inputs: &[&Path],
@@ -85,7 +88,7 @@ impl Target {
         }
     }
 
-    /// Finds out, before any work is done, whether `path` can be written; `-` is standard output.
+    /// Checks, before any work is done, whether `path` can be written. `-` is standard output.
     ///
     /// Refuses to replace one of the `inputs`.
     pub(crate) fn new(path: &Path, inputs: &[&Path]) -> Result<Self> {
@@ -104,7 +107,7 @@ impl Target {
         }
         let is_link = fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_symlink());
         let path = match fs::canonicalize(path) {
-            // Behind a link, the file itself is replaced, not the link.
+            // If the path is a link, the file behind it is replaced, not the link.
             Ok(path) => path,
             Err(_) if is_link => bail!("it is a link to nothing"),
             Err(_) => absolute(path),
@@ -113,18 +116,18 @@ impl Target {
             bail!("it is an input of this command; name another file");
         }
         check_replaceable(&path)?;
-        // Made and removed at once, to see whether it can be.
+        // Created and removed at once, to check that it can be created.
         temporary_for(&path)?;
         Ok(Self::File(path))
     }
 
-    /// Writes what `write` gives. A file is replaced only when all of it is safely on disk.
+    /// Writes the output of `write`. A file is replaced only when all of the new one is safely on disk.
     pub(crate) fn write(self, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
         match self {
             Self::Stdout => {
                 let mut out = BufWriter::with_capacity(BUFFER, io::stdout());
                 match write(&mut out).and_then(|()| out.flush()) {
-                    // Not an error, and nothing that is still buffered can be written.
+                    // Not an error. What is still buffered cannot be written.
                     Err(error) if error.kind() == ErrorKind::BrokenPipe => drop(out.into_parts()),
                     result => result.context("cannot write to standard output")?,
                 }
@@ -134,7 +137,7 @@ impl Target {
                 let mut out = BufWriter::with_capacity(BUFFER, device);
                 let result = write(&mut out).and_then(|()| out.flush());
                 drop(out.into_parts());
-                // As text: to `main`, a pipe that breaks is standard output.
+                // As text, because `main` takes a broken pipe to be standard output.
                 result.map_err(|error| anyhow::anyhow!("cannot write {}: {error}", path.display()))
             }
             Self::File(path) => replace(&path, write)
@@ -143,9 +146,9 @@ impl Target {
     }
 }
 
-/// Refuses a file that may not be written: a rename would replace it all the same.
+/// Refuses a read-only file: a rename would replace it anyway.
 fn check_replaceable(path: &Path) -> Result<()> {
-    // Root may write to anything, but a file without any write permission is meant to stay.
+    // Root may write to any file, but a file without write permission is meant to stay.
     match fs::metadata(path) {
         Ok(metadata) if metadata.permissions().readonly() => {
             bail!("it is read-only; name another file, or make it writable")
@@ -161,7 +164,7 @@ fn is_read_from(input: &Path, path: &Path) -> bool {
     input_id.is_some() && input_id == FileId::of(path)
 }
 
-/// What two names of one file have in common.
+/// Identifies a file: two names of one file have equal ids.
 #[derive(PartialEq, Eq)]
 struct FileId {
     #[cfg(unix)]
@@ -210,11 +213,11 @@ fn replace(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) ->
     let temporary = temporary.into_inner().map_err(io::IntoInnerError::into_error)?;
     temporary.as_file().sync_all()?;
     temporary.persist(path)?;
-    // The new name is safe once its folder is.
+    // The new name is safe once its folder is synced.
     if cfg!(unix) { File::open(folder_of(path))?.sync_all() } else { Ok(()) }
 }
 
-/// A file beside `path`, as readable as the one that it will replace, or as any new file.
+/// A temporary file beside `path`, with the permissions of the file that it will replace, or of any new file.
 fn temporary_for(path: &Path) -> io::Result<NamedTempFile> {
     let mut builder = Builder::new();
     builder.prefix(".evenkeel-").suffix(".tmp");
@@ -230,7 +233,7 @@ fn permissions_for(path: &Path) -> fs::Permissions {
     existing.unwrap_or_else(|_| fs::Permissions::from_mode(0o666))
 }
 
-/// A file that is not there yet, by the real name of its folder.
+/// The path of a file that does not exist yet, with the real name of its folder.
 fn absolute(path: &Path) -> PathBuf {
     match (fs::canonicalize(folder_of(path)), path.file_name()) {
         (Ok(folder), Some(name)) => folder.join(name),
@@ -242,7 +245,7 @@ fn folder_of(path: &Path) -> &Path {
     path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// The error without the name of the temporary file, which means nothing to anybody.
+/// The error without the name of the temporary file, which means nothing to the user.
 fn plain(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" at path ").next().unwrap_or_default().to_owned()

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use evenkeel::model::Fixed;
 
-/// A number with its thousands set apart: 1,234,567.
+/// A number with thousands separators: 1,234,567.
 pub(crate) fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -17,7 +17,7 @@ pub(crate) fn count(n: u64) -> String {
     text
 }
 
-/// The same with decimals: 1,234.5.
+/// A number with thousands separators and decimals: 1,234.5.
 pub(crate) fn figure(n: Fixed) -> String {
     let text = n.to_string();
     match text.split_once('.') {
@@ -26,7 +26,7 @@ pub(crate) fn figure(n: Fixed) -> String {
     }
 }
 
-/// The same with two decimals at most, for tables: 1,234.57.
+/// The same with at most two decimals, for tables: 1,234.57.
 pub(crate) fn short(n: Fixed) -> String {
     let hundredths = (n.nanos() + 5_000_000) / 10_000_000;
     let whole = count((hundredths / 100) as u64);
@@ -42,7 +42,7 @@ pub(crate) fn mean(n: f64) -> String {
     format!("{}.{}", count(tenths / 10), tenths % 10)
 }
 
-/// A number and what it counts, in the plural where needed: 1 server, 2 servers.
+/// A number and what it counts, in the plural if needed: 1 server, 2 servers.
 pub(crate) fn counted(n: u64, what: &str) -> String {
     let n_of = count(n);
     match what.strip_suffix('y') {
@@ -62,7 +62,7 @@ pub(crate) fn some_of(names: &[String], most: usize) -> String {
     }
 }
 
-/// Three digits and more: 0.0123, 1.23, 12.3, 123, 1,234.
+/// At least three digits: 0.0123, 1.23, 12.3, 123, 1,234.
 pub(crate) fn three_digits(n: f64) -> String {
     let decimals = match n.abs() {
         n if n >= 99.95 => return count(n.round() as u64),
@@ -74,7 +74,7 @@ pub(crate) fn three_digits(n: f64) -> String {
     format!("{n:.decimals$}")
 }
 
-/// The unit that suits a number, of those that are so many of the first; the largest first.
+/// The unit that suits a number. Each unit has its size as a factor of the base unit; the largest comes first.
 fn suited(n: f64, units: &[(f64, &'static str)]) -> (f64, &'static str) {
     let fits = units.iter().find(|(factor, _)| n.abs() >= *factor * 0.9995);
     fits.or(units.last()).copied().unwrap_or((1.0, ""))
@@ -89,7 +89,7 @@ pub(crate) fn span(seconds: f64) -> String {
     with_unit(seconds, None, &SPANS)
 }
 
-/// The same of a round number, without zeros at its end: 10 ms.
+/// Like [`span`] for a round number, without trailing zeros: 10 ms.
 pub(crate) fn round_span(seconds: f64) -> String {
     let text = span(seconds);
     match text.split_once(' ') {
@@ -100,14 +100,14 @@ pub(crate) fn round_span(seconds: f64) -> String {
     }
 }
 
-/// The same, and how far they may be off: 12.3 ± 0.4 ms.
+/// Like [`span`], with the margin of error: 12.3 ± 0.4 ms.
 pub(crate) fn span_about(seconds: f64, margin: Option<f64>) -> String {
     with_unit(seconds, margin, &SPANS)
 }
 
 /// Bytes in a unit that suits them: 1.23 GB.
 pub(crate) fn size(bytes: f64) -> String {
-    // There is no part of a byte.
+    // There are no fractions of a byte.
     if bytes > 0.0 && bytes < 999.5 && bytes.fract() == 0.0 {
         return format!("{bytes} B");
     }
@@ -134,7 +134,7 @@ fn two_digits(n: f64) -> String {
     }
 }
 
-/// What is called how, a line each.
+/// Names and values, one pair per line.
 pub(crate) fn pairs(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let mut text = String::new();
@@ -144,7 +144,7 @@ pub(crate) fn pairs(rows: &[(&str, String)]) -> String {
     text
 }
 
-/// Columns of text, the first to the left, the others to the right.
+/// Columns of text: the first is left-aligned, the others are right-aligned.
 pub(crate) fn table(rows: &[Vec<String>]) -> String {
     let n_columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |k: usize| rows.iter().filter_map(|r| r.get(k)).map(|s| s.chars().count()).max();

@@ -1,12 +1,12 @@
-//! What blocks and times mean to people: slots and blocks where nobody spoke of bytes, else bytes, and seconds where rates
-//! are known.
+//! How blocks and times are shown to people: as slots and blocks if the input has no sizes in bytes, else as bytes, and
+//! as seconds if rates are known.
 
 use evenkeel::model::{Batch, Cluster, Fixed, Ratio, Speed};
 use evenkeel_formats::Figure;
 
 use crate::text::{self, counted, figure, short, size, span};
 
-/// How the figures of a batch on a cluster are told.
+/// How the figures of a batch on a cluster are shown.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Units {
     time: Time,
@@ -16,14 +16,14 @@ pub(crate) struct Units {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Time {
-    /// A block at speed 1 takes a slot, and nothing has another speed.
+    /// A block at speed 1 takes one slot, and all speeds are 1.
     Slots,
     Seconds,
-    /// What a block takes at this speed.
+    /// The time that a block takes at this speed.
     Blocks(&'static str),
 }
 
-/// Where no server differs from any other, and has one slot.
+/// The speed if all servers are alike and have one slot.
 const ONE_SERVER: &str = "one server's speed";
 
 impl Units {
@@ -56,7 +56,7 @@ impl Units {
         }
     }
 
-    /// The load of a server: blocks, or bytes, where it takes one a slot.
+    /// The load of a server: blocks or bytes if it serves one block per slot, else a time.
     pub(crate) fn load(&self, cluster: &Cluster, load: impl Into<Figure>) -> String {
         let load = load.into();
         match (self.time, load.0.whole()) {
@@ -68,13 +68,13 @@ impl Units {
         }
     }
 
-    /// A time beside others, where it has been told at which speed: `12`, `1.5 s`, `2.42 GB`.
+    /// A time among others, if the speed has been stated before: `12`, `1.5 s`, `2.42 GB`.
     pub(crate) fn exact(&self, time: impl Into<Figure>) -> String {
         let time = time.into().0;
         self.with_unit(to_f64(time)).unwrap_or_else(|| figure(time))
     }
 
-    /// The same with two decimals at most, for tables.
+    /// The same with at most two decimals, for tables.
     pub(crate) fn short(&self, time: impl Into<Figure>) -> String {
         let time = time.into().0;
         self.with_unit(to_f64(time)).unwrap_or_else(|| short(time))
@@ -93,7 +93,7 @@ impl Units {
         }
     }
 
-    /// So many blocks, or their bytes.
+    /// A number of blocks, or their bytes.
     pub(crate) fn blocks(&self, blocks: u64) -> String {
         match self.block_bytes {
             Some(block_bytes) => size(blocks as f64 * block_bytes as f64),
@@ -101,17 +101,17 @@ impl Units {
         }
     }
 
-    /// What a column of blocks is called, and what stands in it.
+    /// The heading of a column of blocks: its unit.
     pub(crate) fn blocks_column(&self) -> &'static str {
         if self.block_bytes.is_some() { "bytes" } else { "blocks" }
     }
 
-    /// The same number without its unit, if that is the block.
+    /// A cell of that column: the number without its unit if that is the block.
     pub(crate) fn blocks_cell(&self, blocks: u64) -> String {
         if self.block_bytes.is_some() { self.blocks(blocks) } else { text::count(blocks) }
     }
 
-    /// How much is done in a unit of time.
+    /// The amount of work done per unit of time.
     pub(crate) fn pace(&self, blocks: Ratio) -> String {
         let bytes = self.block_bytes.map(|block_bytes| size(blocks.to_f64() * block_bytes as f64));
         match (self.time, bytes) {
@@ -126,7 +126,7 @@ impl Units {
         (self.time == Time::Seconds).then_some(time)
     }
 
-    /// The bytes of so many whole blocks.
+    /// The bytes of a number of whole blocks.
     pub(crate) fn bytes(&self, blocks: u64) -> u128 {
         u128::from(blocks) * u128::from(self.block_bytes.unwrap_or(1))
     }

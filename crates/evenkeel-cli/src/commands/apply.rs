@@ -1,4 +1,4 @@
-//! `evenkeel apply`: the batch, servers and clients after an advice of `explain` was followed.
+//! `evenkeel apply`: follows a piece of advice of `explain` and writes the new batch, servers and clients.
 
 use anyhow::{Context, Result, bail, ensure};
 use evenkeel::explain::Change;
@@ -78,7 +78,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The advice of that name, or the only one.
+/// The advice of this name, or the only one.
 fn chosen<'a>(file: &'a AdviceFile, name: Option<&str>) -> Result<&'a Advice, String> {
     let all = || {
         let all =
@@ -95,7 +95,7 @@ fn chosen<'a>(file: &'a AdviceFile, name: Option<&str>) -> Result<&'a Advice, St
     }
 }
 
-/// Advice is for one batch on one cluster, in blocks of one size.
+/// Checks that the advice is for this batch on this cluster, in blocks of this size.
 fn check_batch(file: &AdviceFile, input: &Input) -> Result<(), String> {
     let block = input.batch.block_bytes();
     if file.block != block {
@@ -109,7 +109,7 @@ fn check_batch(file: &AdviceFile, input: &Input) -> Result<(), String> {
     Ok(())
 }
 
-/// What changes has to be written somewhere.
+/// Checks that everything that changes has an output.
 fn check_outputs(args: &ApplyArgs, change: &Change) -> Result<()> {
     let missing =
         |what: &str, option: &str| format!("this advice changes the {what}; name a file with {option}");
@@ -130,7 +130,7 @@ fn check_outputs(args: &ApplyArgs, change: &Change) -> Result<()> {
     }
 }
 
-/// The servers and clients after a change, with all that is known of them.
+/// The servers and clients after a change, with everything that is known about them.
 struct Changed {
     servers: Nodes<Server>,
     clients: Nodes<Client>,

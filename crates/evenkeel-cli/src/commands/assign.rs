@@ -17,7 +17,7 @@ use crate::input::Source;
 use crate::output::{targets, tell};
 use crate::text::{count, counted, pairs};
 
-/// More bars than this tell no more.
+/// More bars than this add no information.
 const MOST_BARS: usize = 64;
 
 /// The result, for machines.
@@ -88,12 +88,12 @@ fn named(name: &str) -> Result<(&'static Policy, AssignFn)> {
     found.with_context(|| unknown(name, "policy", assignments().map(|(policy, _)| policy)))
 }
 
-/// What is made for such tasks.
+/// The default policy for such tasks.
 fn usual(input: &WorkInput) -> Result<(&'static Policy, AssignFn)> {
     named(if input.work.is_single() { "opass-single" } else { "opass-multi" })
 }
 
-/// A share in percent; all of nothing.
+/// A share in percent. If the whole is 0, the share is 100 %.
 fn percent(part: u64, whole: u64) -> String {
     let share = if whole == 0 { 1.0 } else { part as f64 / whole as f64 };
     format!("{:.1} %", 100.0 * share)

@@ -1,4 +1,4 @@
-//! `evenkeel check`: verify a plan, and the proof in its summary, from scratch.
+//! `evenkeel check`: verifies a plan, and the proof in its summary, from scratch.
 
 use std::io;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
     let summary = args.summary.as_deref().map(Source::open).transpose()?;
     let summary = summary.map(|source| formats::read_summary(source.reader, &source.name)).transpose()?;
     if let Some(summary) = &summary {
-        // The limit that the plan was made for need not be given again.
+        // The limit of the plan is in the summary, so it need not be given again.
         if args.input.max_concurrent.is_none() && summary.max_concurrent.is_some() {
             input.cluster = input.cluster.limited(&input.batch, summary.max_concurrent)?;
         }
@@ -46,7 +46,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
     let Input { batch, cluster } = &input;
     let source = Source::open(&args.plan)?;
     let rows = formats::read_plan(source.reader, &args.input.reading(&source.name), batch)?;
-    // A plan without an order must show it: its transfers all start at 0.
+    // In a plan without an order, all transfers must start at 0.
     let ordered = match &summary {
         Some(summary) if args.no_order && summary.length.is_some() => {
             bail!("the summary is of a plan with an order; leave out --no-order");
@@ -78,7 +78,7 @@ fn check_summary(
 ) -> Result<(), String> {
     let fingerprint = format!("{:016x}", Transfer::fingerprint(rows.iter().copied()));
     let Input { batch, cluster } = input;
-    // A start and an amount of nine decimals each, at the slowest server.
+    // The rounding of a start and an amount, nine decimals each, at the slowest server.
     let slowest = cluster.servers().iter().map(|server| server.speed.millionths()).min().unwrap_or(1);
     let forgiven = if cluster.is_slotted() { 0 } else { 1_000.max(4_000_000 / u128::from(slowest)) };
     let same = |what: &str, claimed: Figure, found: Figure| {
@@ -117,7 +117,7 @@ fn check_summary(
     };
     let proof = summary.bottleneck.to_proof(batch);
     let proof = proof.ok_or("the bottleneck names a server or client that the batch lacks")?;
-    // What it proves is compared below, as far as printed figures allow.
+    // The value of the bound is compared below, as precisely as printed figures allow.
     let bound = Bound { value: Ratio::ZERO, proof };
     let forced = check::bound(batch, cluster, &bound, subject).map_err(|fault| fault.to_string())?;
     if summary.bottleneck != Bottleneck::new(batch, cluster, &bound.proof, forced) {
@@ -198,7 +198,7 @@ fn report(
     print(&(text + "\n"))
 }
 
-/// What is printed of a plan that is valid.
+/// The report on a valid plan.
 #[derive(Serialize)]
 struct Object {
     format: u32,
@@ -212,7 +212,7 @@ struct Object {
     proof_checked: bool,
 }
 
-/// What is printed of a plan that is not valid.
+/// The report on an invalid plan.
 pub(super) fn invalid_as_json(fault: &str) -> Value {
     json!({"format": 1, "valid": false, "fault": fault})
 }

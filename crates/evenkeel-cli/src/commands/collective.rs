@@ -13,7 +13,7 @@ use crate::input::Source;
 use crate::output::{Target, tell};
 use crate::text::{count, counted, figure, table};
 
-/// More applications than this tell no more.
+/// More applications than this add no information.
 const MOST_APPS_SHOWN: usize = 24;
 
 /// The result, for machines.
@@ -83,7 +83,7 @@ pub(super) fn run(args: &CollectiveArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The policy, and what it has to know.
+/// The policy, and what it needs to know.
 fn asked_for(args: &CollectiveArgs) -> Result<(&'static Policy, &'static Discipline, Options)> {
     let found = queues().find(|(policy, _)| policy.is_called(&args.policy));
     let (policy, discipline) =

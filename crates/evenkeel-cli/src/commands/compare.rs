@@ -41,17 +41,17 @@ struct Comparison {
     /// Policies that would exchange too many messages.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<&'static str>,
-    /// What to say of policies that look for the nearest copy.
+    /// A remark on policies that look for the nearest copy.
     #[serde(skip)]
     on_hosts: Option<String>,
 }
 
-/// One policy's plan in figures.
+/// The figures of one policy's plan.
 #[derive(Serialize)]
 struct Row {
     policy: &'static str,
     order: &'static str,
-    /// What it was asked for by: the name of its order, if that is what tells it from `optimal`.
+    /// The name under which it was requested: that of its order, if only the order differs from `optimal`.
     name: &'static str,
     length: Figure,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -65,7 +65,7 @@ struct Row {
     rounds: Option<u32>,
     messages: Option<u64>,
     compacted_length: Option<Figure>,
-    /// An earlier row with the same plan, transfer by transfer: no second result.
+    /// An earlier row with the same plan, transfer by transfer. This row is then no second result.
     #[serde(skip_serializing_if = "Option::is_none")]
     same_plan_as: Option<&'static str>,
     seconds: f64,
@@ -131,7 +131,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The policies asked for, or all that plan a batch. `colour` is left out then: it is what `optimal` is ordered by.
+/// The requested policies, or all that plan a batch except `colour`, which is the order of `optimal`.
 fn names(asked: &[String]) -> Result<Vec<&'static str>> {
     let asked: Vec<&str> = asked.iter().map(|name| name.trim()).collect();
     if asked.is_empty() {
@@ -149,10 +149,10 @@ fn names(asked: &[String]) -> Result<Vec<&'static str>> {
     Ok(names)
 }
 
-/// With more bids a policy takes minutes, and is left out unless it is named.
+/// With more bids a policy takes minutes, and is left out unless it is requested.
 const MOST_BIDS: f64 = 2e7;
 
-/// About how many bids there will be: every client bids in every round until it has nothing pending.
+/// The approximate number of bids: every client bids in every round until it has nothing pending.
 fn n_bids(input: &Input, bound: Ratio) -> f64 {
     let batch = &input.batch;
     let n_requests = batch.n_requests() as f64;
@@ -160,7 +160,7 @@ fn n_bids(input: &Input, bound: Ratio) -> f64 {
     n_rounds.min(n_requests) * batch.n_clients() as f64 / 2.0
 }
 
-/// Plans by one policy, checks the plan from scratch, and measures it.
+/// Plans with one policy, checks the plan from scratch, and measures it.
 fn row(input: &Input, name: &'static str, args: &CompareArgs, bound: Ratio) -> Result<Row> {
     let Input { batch, cluster } = input;
     let policy = known(name, "policy", Policy::plans)?;
@@ -170,7 +170,7 @@ fn row(input: &Input, name: &'static str, args: &CompareArgs, bound: Ratio) -> R
     let Made { choice, ordered, .. } = planner.order(batch, cluster, planner.choose(batch, cluster));
     let seconds = start.elapsed().as_secs_f64();
     let measures = check::plan(batch, cluster, &ordered.schedule.transfers, true)?;
-    // What was measured is rounded where speeds differ.
+    // Measured figures are rounded if speeds differ.
     let length = ordered.schedule.length;
     let (found, told) = (Figure::from(measures.length), Figure::from(length));
     ensure!(found.is_about(told, found), "the plan takes {}, not {}", figure(found.0), figure(told.0));
@@ -197,7 +197,7 @@ fn row(input: &Input, name: &'static str, args: &CompareArgs, bound: Ratio) -> R
     })
 }
 
-/// A number that plans share if they are the same, and hardly ever else.
+/// A hash of a plan. Equal plans have equal hashes; different plans hardly ever do.
 fn fingerprint(transfers: &[Transfer]) -> u64 {
     let mut hasher = DefaultHasher::new();
     for Transfer { request, server, start, blocks } in transfers {
@@ -275,7 +275,7 @@ impl Comparison {
         text
     }
 
-    /// Which rows are one result under several names.
+    /// The rows that are one result under several names.
     fn same_plans(&self) -> String {
         let mut text = String::new();
         for first in self.policies.iter().filter(|row| row.same_plan_as.is_none()) {
@@ -355,7 +355,7 @@ impl Comparison {
         html::page("Evenkeel: policies compared", &body)
     }
 
-    /// What each policy is.
+    /// A description of each policy.
     fn legend(&self) -> String {
         let rows = self.policies.iter().filter_map(|row| policy::find(row.name)).map(|policy| {
             format!(
@@ -369,7 +369,7 @@ impl Comparison {
     }
 }
 
-/// The values by size, the largest first, at no more than so many places.
+/// The values in descending order, sampled at `most` positions if there are more.
 fn falling(values: &[f64], most: usize) -> Vec<f64> {
     let mut values = values.to_vec();
     values.sort_by(|a, b| b.total_cmp(a));

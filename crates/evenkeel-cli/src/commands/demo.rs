@@ -22,7 +22,7 @@ use crate::units::Units;
 
 const POLICIES: [&str; 3] = ["first", "random", "optimal"];
 const BAR_WIDTH: usize = 18;
-/// More rows than this tell no more.
+/// More rows than this add no information.
 const MOST_SERVERS_SHOWN: usize = 24;
 
 /// One policy's plan in figures.
@@ -52,7 +52,7 @@ pub(super) fn run(args: &DemoArgs) -> Result<Outcome> {
             _ => None,
         })
         .map(|(policy, select)| {
-            // Load by load the optimum is as even as it gets, so that the chart shows all of it.
+            // The optimum with the most even loads, so that the chart shows all of it.
             let ask = Ask { goal: Goal::Mean, seed: args.seed, ..Ask::default() };
             let (choice, _) = select(&batch, &cluster, &ask);
             let schedule = order::colour::order(&batch, &cluster, &choice);
@@ -123,7 +123,7 @@ fn for_people(batch: &Batch, rows: &[Row], bound: &Bound, bottleneck: &Bottlenec
     text
 }
 
-/// A line a server, a bar a policy.
+/// One line per server, one bar per policy.
 fn chart(batch: &Batch, rows: &[Row]) -> String {
     let full = rows.iter().flat_map(|row| &row.loads).copied().max().unwrap_or(0);
     let digits = count(full).len();

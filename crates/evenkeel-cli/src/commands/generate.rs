@@ -1,4 +1,4 @@
-//! `evenkeel generate`: draw a batch to try things on.
+//! `evenkeel generate`: draws a random batch to try things on.
 
 use anyhow::{Result, anyhow, bail};
 use evenkeel::workload::{Clients, Law, Sizes, UnequalServers, Workload};
@@ -61,7 +61,7 @@ pub(super) fn run(args: &GenerateArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// A hot spot that still spreads over some servers, however many there are.
+/// A hot spot that spreads over a few servers, however many there are.
 pub(super) fn gentle_ratio(n_servers: u32) -> f64 {
     if n_servers > 20 { 1.0 - 10.0 / f64::from(n_servers) } else { 0.5 }
 }
@@ -73,7 +73,7 @@ fn parse_sizes(text: &str) -> Result<Sizes> {
     })
 }
 
-/// A number, or two with dots between them.
+/// A number, or two numbers with dots between them.
 fn parse_range(name: &str, text: &str) -> Result<(u64, u64)> {
     let number = |part: &str| {
         let number = match name {

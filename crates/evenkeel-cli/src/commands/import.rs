@@ -1,4 +1,4 @@
-//! `evenkeel import`: a batch of what other tools print.
+//! `evenkeel import`: makes a batch from the output of other tools.
 
 mod rule;
 
@@ -34,7 +34,7 @@ struct Summary {
     servers: usize,
     min_copies: usize,
     max_copies: usize,
-    /// How much data, or copies of it, may have been meant to be in the batch and is not.
+    /// The amount of data, or copies of it, that may have been meant to be in the batch and is not.
     lost: u64,
     remarks: Vec<RemarkSummary>,
     written: bool,
@@ -88,13 +88,13 @@ pub(super) fn run(args: &ImportArgs) -> Result<Outcome> {
     Ok(if is_refused { Outcome::Failed } else { Outcome::Done })
 }
 
-/// A file to read, and what its server is called if that was said.
+/// A file to read, and the name of its server if one was given.
 struct Input {
     name: Option<String>,
     path: PathBuf,
 }
 
-/// What the source is called, what all of them can do, and the files.
+/// The name of the source, the options that all sources share, and the files.
 fn parts(source: &ImportSource) -> (&'static str, &ImportOutput, Vec<Input>) {
     let plain =
         |files: &[PathBuf]| files.iter().map(|path| Input { name: None, path: path.clone() }).collect();
@@ -109,7 +109,7 @@ fn parts(source: &ImportSource) -> (&'static str, &ImportOutput, Vec<Input>) {
 }
 
 impl Input {
-    /// `NAME=FILE` or `FILE`. A name has no slash, so that `./a=b` is a file.
+    /// Parses `NAME=FILE` or `FILE`. A name has no slash, so `./a=b` is a file.
     fn parse(text: &Path) -> Self {
         let parts = text.to_str().and_then(|text| text.split_once('='));
         match parts.filter(|(name, _)| !name.contains('/')) {
@@ -124,7 +124,7 @@ impl Input {
         Ok(source)
     }
 
-    /// The name, if there is one, which must be fit for a server.
+    /// The name, if there is one. It must be a valid server name.
     fn server(&self) -> Result<Option<&str>> {
         let name = self.name.as_deref();
         match name {
@@ -235,7 +235,7 @@ fn table_columns(args: &CsvArgs) -> Result<TableColumns> {
     Ok(columns)
 }
 
-/// Where everything goes.
+/// The destinations of all outputs.
 struct Targets {
     batch: Target,
     servers: Option<Target>,
@@ -284,7 +284,7 @@ impl Targets {
     }
 }
 
-/// A remark in words: how many, what became of them, the first few.
+/// A remark in words: how many items, what happened to them, the first few.
 fn told(remark: &Remark) -> String {
     let Remark { kind, n, examples } = remark;
     let named: Vec<String> = examples.iter().map(|e| format!("{} ({}:{})", e.name, e.file, e.line)).collect();

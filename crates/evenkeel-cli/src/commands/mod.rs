@@ -1,4 +1,4 @@
-//! The commands, a file each.
+//! The commands, one file each.
 
 mod apply;
 mod assign;
@@ -34,15 +34,15 @@ use crate::units::Units;
 /// How a command ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// As it should.
+    /// Successfully.
     Done,
-    /// What was checked is wrong.
+    /// A check failed.
     Failed,
-    /// It was told to stop, and has told what it had by then.
+    /// It was stopped, and has reported its results so far.
     Interrupted,
 }
 
-/// Does what the arguments say. An error means wrong usage or input.
+/// Runs the command that the arguments name. An error means wrong usage or input.
 pub fn run(cli: Cli) -> Result<Outcome> {
     match cli.command {
         Command::Plan(args) => plan::run(&args),
@@ -64,7 +64,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
     }
 }
 
-/// The planner that the arguments ask for.
+/// The planner that the arguments select.
 fn planner(args: &PolicyArgs) -> Result<Planner<'static>> {
     planner_of(args.policy.as_deref().unwrap_or(OPTIMAL.name), args)
 }
@@ -95,13 +95,13 @@ fn planner_of(policy: &str, args: &PolicyArgs) -> Result<Planner<'static>> {
     })
 }
 
-/// The policy of that name, if it is one of those that are wanted.
+/// Finds the policy of this name among those that are wanted.
 fn known(name: &str, what: &str, is_wanted: impl Fn(&Policy) -> bool) -> Result<&'static Policy> {
     let wanted = || policy::POLICIES.iter().filter(|policy| is_wanted(policy));
     policy::find(name).filter(|policy| is_wanted(policy)).with_context(|| unknown(name, what, wanted()))
 }
 
-/// What to say about a name that is none.
+/// The message for an unknown name.
 fn unknown(name: &str, what: &str, known: impl Iterator<Item = &'static Policy>) -> String {
     let known: Vec<&str> = known.map(|policy| policy.name).collect();
     format!("there is no {what} `{name}`; known are {}", known.join(", "))
@@ -116,7 +116,7 @@ fn ask(goal: Goal, args: &TuningArgs) -> Ask {
     Ask { goal, seed, ties, passes, bids, imbalance }
 }
 
-/// What to say of policies that look for the nearest copy where it is not known which that is.
+/// A remark for policies that look for the nearest copy, if distances are not known.
 fn remark_on_hosts(names: &[&str], batch: &Batch, cluster: &Cluster, ties: Ties) -> Option<String> {
     let name = names.iter().find(|name| policy::find(name).is_some_and(|policy| policy.by_distance))?;
     let how = if ties == Ties::LowestId { "by the lowest id" } else { "by hash" };
@@ -131,7 +131,7 @@ fn remark_on_hosts(names: &[&str], batch: &Batch, cluster: &Cluster, ties: Ties)
     ))
 }
 
-/// Says so on standard error, of a policy that was asked for by name.
+/// Prints that remark on standard error for the requested policy.
 fn warn_of_hosts(planner: &Planner<'_>, Input { batch, cluster }: &Input) -> Result<()> {
     if let Some(remark) = remark_on_hosts(&[planner.policy().name], batch, cluster, planner.ask().ties) {
         warn(&remark)?;
@@ -139,8 +139,8 @@ fn warn_of_hosts(planner: &Planner<'_>, Input { batch, cluster }: &Input) -> Res
     Ok(())
 }
 
-/// How many times the bound something took, as printed: a plan that was checked is not better than what is proved, nor worse
-/// for having been rounded.
+/// The ratio of a time to the bound, as printed. A plan that was checked is never shown as better than the bound, nor
+/// as worse only because of rounding.
 fn ratio(achieved: Ratio, bound: Ratio) -> f64 {
     let (achieved, bound) = (Figure::from(achieved), Figure::from(bound));
     if achieved.is_about(bound, achieved) {
@@ -149,7 +149,7 @@ fn ratio(achieved: Ratio, bound: Ratio) -> f64 {
     Ratio::from(achieved.0).over(bound.0.into()).max(1.0)
 }
 
-/// How many different ones there are.
+/// The number of distinct ids.
 fn n_distinct(ids: impl Iterator<Item = u32>) -> u64 {
     let mut ids: Vec<u32> = ids.collect();
     ids.sort_unstable();
@@ -189,8 +189,8 @@ fn in_words(bottleneck: &Bottleneck, n_servers: u64, units: &Units) -> String {
     }
 }
 
-/// What a proof forces: the solver's own proof is checked like anybody else's. The solver may have rounded its bound
-/// down; the bound is what is proved.
+/// The bound that a proof forces. The solver's own proof is checked like any other. The solver may have rounded its
+/// bound down; the proved bound counts.
 fn verified(batch: &Batch, cluster: &Cluster, bound: &mut Bound, subject: Subject) -> Result<Forced> {
     let forced = evenkeel::check::bound(batch, cluster, bound, subject)
         .map_err(|fault| anyhow::anyhow!("the proof does not hold, which is a bug: {fault}"))?;

@@ -20,10 +20,10 @@ use crate::input::Source;
 use crate::output::{targets, tell};
 use crate::text::{bar, count, counted, mean, table};
 
-/// What any placement is shown beside.
+/// The policy that every placement is compared with.
 const BASELINE: &str = "rr";
 
-/// Writes of a window, unless asked for otherwise: those of paper 004.
+/// The default number of writes in a window: that of paper 004.
 const WINDOW: u64 = 200;
 const MOST_SERVERS_SHOWN: usize = 24;
 const MOST_SERVERS_DRAWN: usize = 400;
@@ -43,7 +43,7 @@ struct Object<'a> {
     stddev_load: f64,
 }
 
-/// Where everything goes, and what comes of it.
+/// The places of all writes, and the resulting figures.
 struct Placed {
     servers: Vec<MemberId>,
     n_redirected: u64,
@@ -102,7 +102,7 @@ pub(super) fn run(args: &PlaceArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The policy of that name.
+/// Finds the policy of this name.
 fn asked_for(name: &str) -> Result<(&'static Policy, PlaceFn)> {
     placing()
         .find(|(policy, _)| policy.is_called(name))
@@ -137,7 +137,7 @@ fn refuse_ignored(args: &PlaceArgs, policy: &Policy) -> Result<()> {
     Ok(())
 }
 
-/// The servers of a file, of which there must be some, with names that can be joined by `|`.
+/// Reads the servers of a file: at least one, with names that can be joined by `|`.
 fn read_servers(path: &Path, columns: &ColumnArgs) -> Result<Nodes<Server>, InputError> {
     let source = Source::open(path)?;
     let nodes = formats::read_servers(source.reader, &columns.reading(&source.name))?;
@@ -179,7 +179,7 @@ fn placed(place: PlaceFn, args: &PlaceArgs, nodes: &Nodes<Server>, input: &Write
     Ok(Placed { servers, n_redirected: placer.n_redirected(), n_probes: placer.n_probes(), loads, spread })
 }
 
-/// The servers to be shown: in their order, or the fullest, if there are more than `most`.
+/// The servers to show: all in their order, or the fullest if there are more than `most`.
 fn shown(loads: &[u128], most: usize) -> Vec<usize> {
     let mut servers: Vec<usize> = (0..loads.len()).collect();
     if servers.len() > most {

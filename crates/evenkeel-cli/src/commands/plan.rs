@@ -125,7 +125,7 @@ fn for_people(summary: &Summary, cluster: &Cluster, units: &Units, hint: Option<
         ("servers", count(summary.servers)),
         ("policy", summary.policy.clone()),
     ];
-    // An order of one's own, or the usual one, need not be told.
+    // The policy's own order, or the default one, is not shown.
     let order = summary.order.clone().filter(|order| *order != summary.policy && !SHORTEST.is_called(order));
     rows.extend(order.map(|order| ("order", order)));
     rows.push((what, value));

@@ -1,4 +1,4 @@
-//! `evenkeel score`: how good is a plan, a policy, or what most systems do today.
+//! `evenkeel score`: how good a plan is, or a policy, or what most systems do today.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -42,13 +42,13 @@ struct Object {
     bottleneck: Bottleneck,
 }
 
-/// The scores of several policies, for machines: first that of `optimal`.
+/// The scores of several policies, for machines: that of `optimal` first.
 #[derive(Serialize)]
 struct Scores {
     #[serde(flatten)]
     optimal: Object,
     policies: Vec<Row>,
-    /// Requests of which no copy is known to be nearer than another.
+    /// Requests without a copy that is known to be nearer than another.
     without_distance: usize,
 }
 
@@ -87,7 +87,7 @@ fn planned(planner: &Planner<'_>, Input { batch, cluster }: &Input) -> Vec<Trans
     ordered.schedule.transfers
 }
 
-/// A plan in figures, if it is valid.
+/// The figures of a plan, if it is valid.
 fn measured(
     planner: &Planner<'_>,
     Input { batch, cluster }: &Input,
@@ -100,12 +100,12 @@ fn measured(
     Ok(measures)
 }
 
-/// What counts of a plan: its length, or without an order when its last server is done.
+/// The figure that counts: the length of a plan, or without an order the time when its last server is done.
 fn achieved(planner: &Planner<'_>, measures: &Measures) -> Ratio {
     if planner.order_policy().is_some() { measures.length } else { measures.max_load }
 }
 
-/// The bound on such plans, and what forces it.
+/// The bound on that figure, and what forces it.
 fn proved(planner: &Planner<'_>, Input { batch, cluster }: &Input) -> Result<(Bound, Bottleneck)> {
     let (bound, forced) = planner.bound(batch, cluster, None)?;
     let bottleneck = Bottleneck::new(batch, cluster, &bound.proof, forced);
@@ -170,7 +170,7 @@ fn of_one(args: &ScoreArgs, input: &Input, planner: &Planner<'_>, rows: &[Transf
     Ok(Outcome::Done)
 }
 
-/// The scores of what most systems do, side by side.
+/// The scores of what most systems do today, side by side.
 fn of_the_usual(args: &ScoreArgs, input: &Input, planner: &Planner<'_>) -> Result<Outcome> {
     let Input { batch, cluster } = input;
     let optimal = match measured(planner, input, &planned(planner, input)) {

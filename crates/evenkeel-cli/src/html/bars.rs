@@ -9,11 +9,11 @@ use super::{escaped, figure};
 pub(crate) struct Bar<'a> {
     pub(crate) name: &'a str,
     pub(crate) value: f64,
-    /// How far it may be off, drawn across its end.
+    /// The margin of error, drawn across its end.
     pub(crate) margin: Option<f64>,
-    /// What stands behind it.
+    /// The text after the bar.
     pub(crate) label: String,
-    /// Drawn as the best.
+    /// Whether it is drawn as the best.
     pub(crate) is_best: bool,
 }
 
@@ -39,7 +39,7 @@ pub(crate) fn bars(bars: &[Bar<'_>], mark: Option<(f64, &str)>, caption: &str) -
     if let Some((mark, label)) = mark {
         draw_mark(left + mark * scale, label, height, &mut svg);
     }
-    // Above the dashed line, which may run through them.
+    // Drawn above the dashed line, which may run through them.
     for (k, bar) in bars.iter().enumerate() {
         let (x, y) = (left + (bar.reach() * scale).max(1.0) + 8.0, TOP + ROW * k as f64 + 17.0);
         let _ = writeln!(svg, "<text class=\"value\" x=\"{x:.1}\" y=\"{y}\">{}</text>", escaped(&bar.label));
@@ -55,7 +55,7 @@ struct Place {
 }
 
 impl Bar<'_> {
-    /// How far it reaches with its margin.
+    /// How far it reaches, including its margin.
     fn reach(&self) -> f64 {
         self.value + self.margin.unwrap_or(0.0)
     }

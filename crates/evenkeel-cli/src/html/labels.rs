@@ -1,12 +1,12 @@
-//! Names and labels in charts, however long they are.
+//! Names and labels in charts, of any length.
 
-/// The width of a text in a chart, rather more than less.
+/// The width of a text in a chart, estimated generously.
 pub(super) fn text_width(text: &str) -> f64 {
     const CHARACTER: f64 = 8.5;
     CHARACTER * text.chars().count() as f64
 }
 
-/// The text, or its start and its end with a … between them.
+/// The text, or if it is too long its start and its end with a … between them.
 pub(super) fn shortened(text: &str, most_chars: usize) -> String {
     let chars: Vec<char> = text.chars().collect();
     if chars.len() <= most_chars {
@@ -17,7 +17,7 @@ pub(super) fn shortened(text: &str, most_chars: usize) -> String {
     chars[..start].iter().chain(&['…']).chain(&chars[chars.len() - end..]).collect()
 }
 
-/// The names as they stand beside each other: if one is too long, without what all of them begin or end with.
+/// The names as shown beside each other. If one is too long, the common start or end of all names is removed.
 pub(super) fn distinct(names: &[&str], most_chars: usize) -> Vec<String> {
     let longest = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
     if longest <= most_chars || names.len() < 2 {
@@ -32,7 +32,7 @@ pub(super) fn distinct(names: &[&str], most_chars: usize) -> Vec<String> {
     names.iter().map(|name| shortened(&with_signs(name), most_chars)).collect()
 }
 
-/// Removes what all names begin with, unless it is too short to be worth a sign that it is left out.
+/// Removes the common start of all names, unless it is hardly longer than the sign that replaces it.
 fn drop_common_start(names: &mut [Vec<char>]) -> bool {
     const SHORTEST: usize = 4;
     let n_common = |a: &[char], b: &[char]| a.iter().zip(b).take_while(|(a, b)| a == b).count();

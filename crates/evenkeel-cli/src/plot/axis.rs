@@ -1,22 +1,22 @@
-//! Axes: which numbers they have, and where these are.
+//! Axes: which numbers they show, and where.
 
-/// Whether a number can be drawn: it is one, and not so large that sums of it are none.
+/// Whether a number can be drawn: it is finite, and small enough that sums of it are finite too.
 pub(super) fn is_drawn(n: f64) -> bool {
     n.abs() < 1e100
 }
 
-/// Whether numbers are of so different size that only factors show all of them.
+/// Whether numbers differ so much in size that only a logarithmic axis shows all of them.
 pub(super) fn is_wide(least: f64, most: f64) -> bool {
     least > 0.0 && most / least > 200.0
 }
 
-/// The least and the most of these.
+/// The minimum and the maximum of these numbers.
 pub(super) fn ends(values: &[f64]) -> Option<(f64, f64)> {
     let least = values.iter().copied().reduce(f64::min)?;
     Some((least, values.iter().copied().reduce(f64::max)?))
 }
 
-/// From where to where numbers go, on which pixels.
+/// Maps a range of numbers to a range of pixels.
 pub(super) struct Axis {
     from: f64,
     to: f64,
@@ -26,7 +26,8 @@ pub(super) struct Axis {
 }
 
 impl Axis {
-    /// The side: between round numbers, from 0 if that is near, by factors if the numbers are of very different size.
+    /// The vertical axis: between round numbers, from 0 if that is near, logarithmic if the numbers differ very much in
+    /// size.
     pub(super) fn upright(values: &[f64], pixels: (f64, f64)) -> Self {
         let (least, most) = ends(values).unwrap_or((0.0, 1.0));
         if is_wide(least, most) {
@@ -42,7 +43,7 @@ impl Axis {
         Self { from, to, is_log: false, pixels, ticks }
     }
 
-    /// The bottom: from the first place to the last. A few places are their own ticks.
+    /// The horizontal axis: from the first x to the last. If there are few, each has its own tick.
     pub(super) fn along(xs: &[f64], others: &[f64], is_log: bool, pixels: (f64, f64)) -> Self {
         const FEW: usize = 10;
         let all = [xs, others].concat();
@@ -62,7 +63,7 @@ impl Axis {
         Self { from, to, is_log, pixels, ticks }
     }
 
-    /// Where a number is; beyond the ends it is at the end.
+    /// The pixel of a number. A number beyond an end is drawn at that end.
     pub(super) fn place(&self, n: f64) -> Option<f64> {
         if !is_drawn(n) || self.is_log && n <= 0.0 {
             return None;
@@ -76,7 +77,7 @@ impl Axis {
     }
 }
 
-/// Two ends that differ, by more than rounding.
+/// Two ends that differ by more than rounding.
 fn apart(least: f64, most: f64) -> (f64, f64) {
     let size = least.abs().max(most.abs());
     if most - least > 1e-9 * size && size > 1e-100 {
@@ -86,7 +87,7 @@ fn apart(least: f64, most: f64) -> (f64, f64) {
     (least - room, most + room)
 }
 
-/// Four to eight round numbers, of which the first and the last enclose these.
+/// Four to eight round numbers; the first and the last enclose this range.
 fn round_numbers(least: f64, most: f64) -> Vec<f64> {
     let rough = (most - least) / 5.0;
     let power = 10_f64.powf(rough.log10().floor());
@@ -97,7 +98,7 @@ fn round_numbers(least: f64, most: f64) -> Vec<f64> {
     (0..=(last - first).clamp(1.0, 20.0) as u32).map(|k| (first + f64::from(k)) * step).collect()
 }
 
-/// Powers of ten, and what is between them if there are few.
+/// Powers of ten, and numbers between them if there are few.
 fn factors(from: f64, to: f64) -> Vec<f64> {
     let (first, last) = (from.log10().floor() as i32, to.log10().ceil() as i32);
     let between: &[f64] = if last - first <= 3 { &[1.0, 2.0, 5.0] } else { &[1.0] };

@@ -1,8 +1,8 @@
 //! Plots of the papers' figures as inline SVG: lines with their margins, and the numbers that the paper states.
 //!
-//! A plot must be readable on a telephone and on paper, in the light and in the dark, and without colours: a line is known
-//! by its colour and by the shape of its points, and a stated number by a letter that the legend explains. Colours and
-//! sizes of letters are left to the style of the page.
+//! A plot must be readable on a phone and on paper, in light and dark themes, and without colours. A line is identified
+//! by its colour and by the shape of its points, and a stated number by a letter that the legend explains. The style of
+//! the page sets colours and font sizes.
 
 mod axis;
 
@@ -20,10 +20,10 @@ const HEIGHT: f64 = 270.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = HEIGHT - 42.0;
 const RIGHT: f64 = WIDTH - 22.0;
-/// Lines beyond these are dashed, and begin again with the first colour.
+/// Further lines are dashed, and start again with the first colour.
 const N_COLOURS: usize = 7;
 
-/// The figure as one `svg` element; what is not a number is not drawn.
+/// The figure as one `svg` element. Values that are not numbers are not drawn.
 pub(crate) fn plot(figure: &Figure) -> String {
     let frame = Frame::new(figure);
     let id = figure.id;
@@ -45,7 +45,7 @@ pub(crate) fn plot(figure: &Figure) -> String {
     svg
 }
 
-/// What the lines and the letters of a plot are.
+/// The legend: what the lines and the letters of a plot mean.
 pub(crate) fn legend(figure: &Figure) -> String {
     let mut text = String::from("<ul class=\"legend\">\n");
     for (line, k) in figure.lines.iter().zip(0..) {
@@ -67,7 +67,7 @@ pub(crate) fn legend(figure: &Figure) -> String {
     text
 }
 
-/// What is behind the plot: a row of each place, a column of each line.
+/// The data of the plot: one row per x, one column per line.
 pub(crate) fn rows(figure: &Figure) -> Vec<Vec<String>> {
     let cell = |line: &Line, x: f64| {
         let found = line.points.iter().find(|point| point.0.total_cmp(&x).is_eq());
@@ -80,7 +80,7 @@ pub(crate) fn rows(figure: &Figure) -> Vec<Vec<String>> {
     places(figure).iter().map(row).collect()
 }
 
-/// All places along the bottom, ascending, each once.
+/// All x values, ascending, each once.
 fn places(figure: &Figure) -> Vec<f64> {
     let mut xs: Vec<f64> = figure.lines.iter().flat_map(|line| &line.points).map(|point| point.0).collect();
     xs.sort_by(f64::total_cmp);
@@ -88,7 +88,7 @@ fn places(figure: &Figure) -> Vec<f64> {
     xs
 }
 
-/// A number with as many digits as matter: 1,234, 12.35, 0.001235, 1.235e9.
+/// A number with the digits that matter: 1,234, 12.35, 0.001235, 1.235e9.
 pub(crate) fn number(n: f64) -> String {
     if !n.is_finite() {
         return "–".to_owned();
@@ -104,7 +104,7 @@ pub(crate) fn number(n: f64) -> String {
     with_decimals(n, decimals)
 }
 
-/// The mean, and how far it may be off, both as exact as the margin is to two digits: 1.046 ± 0.012.
+/// The mean and its margin of error, both with the decimals that give the margin two digits: 1.046 ± 0.012.
 pub(crate) fn about(estimate: &Estimate) -> String {
     match estimate.margin.filter(|margin| margin.is_finite() && estimate.mean.is_finite()) {
         Some(margin) if (1e-6..1e7).contains(&margin) && estimate.mean.abs() < 1e12 => {
@@ -116,7 +116,7 @@ pub(crate) fn about(estimate: &Estimate) -> String {
     }
 }
 
-/// With so many decimals and its thousands set apart.
+/// A number with this many decimals and with thousands separators.
 fn fixed(n: f64, decimals: usize) -> String {
     let text = format!("{:.decimals$}", n.abs());
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
@@ -132,7 +132,7 @@ fn without_zeros(text: &str) -> &str {
     if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { text }
 }
 
-/// What a reader who does not see the plot should know of it.
+/// A description for readers who cannot see the plot.
 fn in_words(figure: &Figure) -> String {
     let mut text = format!("{} over {}.", figure.y, figure.x);
     for line in &figure.lines {
@@ -155,7 +155,7 @@ fn told(figure: &Figure, stated: &Stated) -> String {
     format!("{}: {}{place}", stated.label, number(stated.y))
 }
 
-/// About as wide is a number, at the size for narrow screens.
+/// The approximate width of a number, at the font size for narrow screens.
 fn width(number: &str) -> f64 {
     number.chars().map(|c| if matches!(c, '.' | ',') { 4.5 } else { 8.6 }).sum()
 }
@@ -174,13 +174,13 @@ impl Frame {
         let y = Axis::upright(&heights(figure), (BOTTOM, TOP));
         let widest = y.ticks.iter().map(|&tick| width(&number(tick))).fold(0.0, f64::max);
         let left = 10.0 + widest;
-        // Some room at the sides, so that points do not stand on the frame.
+        // Leaves some room at the sides, so that points do not lie on the frame.
         let x =
             Axis::along(&xs, &stated_xs.collect::<Vec<f64>>(), figure.is_log_x, (left + 10.0, RIGHT - 12.0));
         Self { x, y, left }
     }
 
-    /// Where a point is, if it can be drawn.
+    /// The position of a point, if it can be drawn.
     fn place(&self, x: f64, y: f64) -> Option<(f64, f64)> {
         Some((self.x.place(x)?, self.y.place(y)?))
     }
@@ -206,7 +206,8 @@ impl Frame {
                 number(tick)
             );
         }
-        // From the right, since the last label says how far it goes. One that would run into the next is left out.
+        // From the right, since the last label shows how far the axis goes. A label that would run into the next is
+        // left out.
         let mut free_to = f64::INFINITY;
         for &tick in self.x.ticks.iter().rev() {
             let Some(x) = self.x.place(tick) else { continue };
@@ -225,7 +226,7 @@ impl Frame {
     }
 }
 
-/// All heights that must be in the picture. Of wide margins only so much as leaves room for the means.
+/// All y values that must be in the plot. Wide margins are cut off so that they leave room for the means.
 fn heights(figure: &Figure) -> Vec<f64> {
     let estimates = || figure.lines.iter().flat_map(|line| &line.points).map(|point| point.1);
     let means = estimates().map(|estimate| estimate.mean);
@@ -283,7 +284,7 @@ fn draw_line(frame: &Frame, figure: &Figure, line: &Line, k: usize, letters: &mu
     );
 }
 
-/// The point of a line, in the line's own shape.
+/// A point of a line, in the shape of that line.
 fn marker(k: usize, (x, y): (f64, f64), radius: f64, title: &str) -> String {
     let r = radius;
     let (left, top, full) = (x - r, y - r, 2.0 * r);
@@ -296,7 +297,7 @@ fn marker(k: usize, (x, y): (f64, f64), radius: f64, title: &str) -> String {
         5 => format!("M{left:.1},{top:.1}l{full},{full}m0,-{full}l-{full},{full}"),
         _ => format!("M{left:.1},{y:.1}h{full}M{x:.1},{top:.1}v{full}"),
     };
-    // The last two are drawn by strokes.
+    // The last two shapes are drawn by strokes.
     let class = if k % N_COLOURS < 5 { "full" } else { "open" };
     match title.is_empty() {
         true => format!("<path class=\"{class}\" d=\"{path}\"/>"),
@@ -304,20 +305,20 @@ fn marker(k: usize, (x, y): (f64, f64), radius: f64, title: &str) -> String {
     }
 }
 
-/// By which letter a stated number is known.
+/// The letter of a stated number.
 fn letter(k: usize) -> String {
     let letter = char::from(b'a' + (k % 26) as u8);
     if k < 26 { letter.to_string() } else { format!("{letter}{}", k / 26) }
 }
 
-/// Where something is drawn already, so that letters find a free place.
+/// The positions already in use, so that letters find a free one.
 #[derive(Default)]
 struct Letters {
     taken: Vec<(f64, f64)>,
 }
 
 impl Letters {
-    /// The first of these places that is free, or the first.
+    /// The first of these positions that is free, or else the first.
     fn put(&mut self, places: &[(f64, f64)]) -> (f64, f64) {
         let is_free = |&&(x, y): &&(f64, f64)| {
             self.taken.iter().all(|taken| (taken.0 - x).abs() > 9.0 || (taken.1 - y).abs() > 11.0)
@@ -335,7 +336,7 @@ fn draw_stated(frame: &Frame, stated: &Stated, k: usize, letters: &mut Letters, 
     let (shape, (x, y)) = match stated.x {
         None => {
             let shape = format!("M{:.1},{y:.1}H{RIGHT}", frame.left);
-            // Beyond the end of the line; of several close together, beside each other.
+            // Beyond the end of the line. Several that are close together go beside each other.
             let column = |x: f64| [0.0, -12.0, 12.0].map(|dy| (x, y + dy));
             let places = [column(RIGHT + 9.0), column(RIGHT - 6.0).map(|(x, y)| (x, y - 9.0))].concat();
             (shape, letters.put(&places))
@@ -379,7 +380,7 @@ mod tests {
         }
     }
 
-    /// All numbers in the drawing are some, and within the picture.
+    /// All numbers in the drawing are finite, and within the picture.
     fn assert_sound(figure: &Figure) {
         let svg = plot(figure);
         for wrong in ["NaN", "inf", "<line>", "<b>", "e+", "e-"] {

@@ -1,4 +1,4 @@
-//! What is advised: for people, for machines, and for `evenkeel apply`.
+//! Advice: for people, for machines, and for `evenkeel apply`.
 
 use evenkeel::bound::Bound;
 use evenkeel::check::Subject;
@@ -10,22 +10,22 @@ use serde::Serialize;
 use crate::text::{count, counted};
 use crate::units::Units;
 
-/// An advice for clients without what it changes in detail, for machines.
+/// A piece of advice for clients without the details of its changes, for machines.
 #[derive(Serialize)]
 pub(super) struct ClientsObject {
     advice: &'static str,
     lower_bound: Figure,
     #[serde(skip_serializing_if = "Option::is_none")]
     lower_bound_seconds: Option<Figure>,
-    /// How many clients get more slots.
+    /// The number of clients that get more slots.
     #[serde(skip_serializing_if = "Option::is_none")]
     clients: Option<usize>,
-    /// The most slots that one of them has then.
+    /// The most slots that one of them then has.
     #[serde(skip_serializing_if = "Option::is_none")]
     slots: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     new_client: Option<String>,
-    /// How much goes to other clients.
+    /// The amount of work that moves to other clients.
     #[serde(skip_serializing_if = "Option::is_none")]
     blocks: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -56,7 +56,7 @@ pub(super) fn as_object(advice: &ClientAdvice, units: &Units) -> ClientsObject {
     object
 }
 
-/// What an advice is called in the file.
+/// The name of a piece of advice in the file.
 fn name(help: Help) -> &'static str {
     match help {
         Help::SlotForOne => "slot",
@@ -98,12 +98,12 @@ pub(super) fn file(explanation: &Explanation, input: &Input, subject: Subject) -
     }
 }
 
-/// What a bound is about, in files.
+/// What a bound is about, as named in files.
 pub(super) fn subject_name(subject: Subject) -> &'static str {
     if subject == Subject::Length { "length" } else { "max_load" }
 }
 
-/// What an advice for clients is, what it moves, and of how many requests.
+/// A piece of advice for clients in words, the blocks it moves, and the number of their requests.
 pub(super) fn cells(advice: &ClientAdvice, input: &Input, units: &Units) -> [String; 3] {
     let what = match (&advice.change, advice.help) {
         (Change::Slots(_), Help::SlotForAll) => "one more slot for every client".to_owned(),
@@ -124,7 +124,7 @@ pub(super) fn cells(advice: &ClientAdvice, input: &Input, units: &Units) -> [Str
     }
 }
 
-/// What to say where clients that do few transfers at once force the bound, though many servers hold their data.
+/// A hint if the bound comes from clients that do few transfers at once, though many servers hold their data.
 pub(in super::super) fn slots_hint(input: &Input, bound: &Bound, units: &Units) -> Option<String> {
     let advice = advise_slots(&input.batch, &input.cluster, bound)?;
     let Change::Slots(slots) = &advice.change else { return None };

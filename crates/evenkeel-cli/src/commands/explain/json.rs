@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::advice::{self, ClientsObject, subject_name};
 use super::{Report, n_requests};
 
-/// All of it, for machines.
+/// The whole explanation, for machines.
 #[derive(Serialize)]
 pub(super) struct Object<'a> {
     format: u32,

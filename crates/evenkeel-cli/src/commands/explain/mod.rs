@@ -23,7 +23,7 @@ use crate::text::{bar, count, some_of, table};
 use crate::units::Units;
 
 const BAR_WIDTH: usize = 40;
-/// More bars than this tell no more.
+/// More bars than this add no information.
 const MOST_SERVERS_SHOWN: usize = 24;
 
 pub(super) fn run(args: &ExplainArgs) -> Result<Outcome> {
@@ -64,7 +64,7 @@ struct Report {
     loads: Vec<Load>,
 }
 
-/// What a server does in the most even plan.
+/// The work of a server in the most even plan.
 struct Load {
     server: ServerId,
     blocks: u64,
@@ -93,7 +93,7 @@ impl Report {
         self.input.batch.clients().name(id.0)
     }
 
-    /// All copies, a row each.
+    /// All copies, one row each.
     fn write_copies(&self, mut out: impl io::Write) -> io::Result<()> {
         writeln!(out, "percent,request,client,from,to,blocks")?;
         for (percent, advice) in PERCENTS.iter().zip(&self.explanation.copies) {
@@ -143,7 +143,7 @@ impl Report {
                 false => vec![what, "no copies do it".to_owned()],
             });
         };
-        // Copies are nothing to a client, as is said below.
+        // Copies do not help a client; the text below says so.
         if !is_client {
             for (percent, advice) in PERCENTS.iter().zip(copies) {
                 row(format!("one more copy, for {percent} % less"), advice);
@@ -196,7 +196,7 @@ impl Report {
         text
     }
 
-    /// What the servers of the bottleneck can do, unless that is one block a slot each.
+    /// The speeds of the servers in the bottleneck, unless each serves one block per slot.
     fn paces(&self) -> String {
         let Proof::Servers(servers) = &self.explanation.bound.proof else { return String::new() };
         let cluster = &self.input.cluster;
@@ -218,7 +218,7 @@ impl Report {
         )
     }
 
-    /// From where to where, the most first.
+    /// The servers that copies go from and to, the most copies first.
     fn moves(&self, copies: &[ExtraCopy]) -> String {
         const MOST: usize = 8;
         let mut by_pair: BTreeMap<(ServerId, ServerId), Vec<&ExtraCopy>> = BTreeMap::new();
@@ -257,7 +257,7 @@ impl Report {
         text
     }
 
-    /// A bar for each server, the last first.
+    /// One bar per server, the one that is done last first.
     fn chart(&self) -> String {
         let mut loads: Vec<&Load> = self.loads.iter().collect();
         loads.sort_by_key(|load| (std::cmp::Reverse(load.done), !load.is_bottleneck));
@@ -282,7 +282,7 @@ impl Report {
     }
 }
 
-/// How many requests the copies are of.
+/// The number of requests with extra copies.
 fn n_requests(copies: &[ExtraCopy]) -> u64 {
     n_distinct(copies.iter().map(|copy| copy.request))
 }

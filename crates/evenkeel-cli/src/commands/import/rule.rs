@@ -9,10 +9,10 @@ use evenkeel_formats::{self as formats, Reading};
 
 use crate::input::Source;
 
-/// More workers than this are a slip.
+/// More workers than this are a mistake.
 const MOST_WORKERS: u32 = 1 << 20;
 
-/// Who reads, as it was said.
+/// Who reads, as given on the command line.
 pub(super) enum Rule {
     OnePerHost,
     Workers(u32),
@@ -45,7 +45,7 @@ impl Rule {
     }
 }
 
-/// The clients that a rule means, or those that are usual for a source.
+/// The clients that a rule selects, or the default clients for a source.
 pub(super) fn clients(rule: Option<Rule>, source: &str, gathered: &Gathered) -> Result<Clients> {
     Ok(match rule {
         None if gathered.has_clients() => Clients::Given,

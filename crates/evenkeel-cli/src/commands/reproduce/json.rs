@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::{Report, Timings};
 
-/// Everything as one object, in a line.
+/// Everything as one object, on one line.
 pub(super) fn object(report: &Report, timings: &Timings) -> serde_json::Result<String> {
     let papers = || report.papers.iter();
     let claims = papers().flat_map(|of| of.claims.iter().map(|claim| Claim::new(of.paper.number, claim)));
@@ -48,7 +48,7 @@ struct Paper {
 struct Parameter {
     name: &'static str,
     value: &'static str,
-    /// Where the paper says it, or why it was chosen.
+    /// Where the paper states it, or why it was chosen.
     given_in: Option<&'static str>,
     chosen_because: Option<&'static str>,
 }

@@ -17,14 +17,14 @@ use crate::cli::ReproduceArgs;
 use crate::output::{Target, tell};
 use crate::text::{count, counted};
 
-/// What came of all papers that were asked for.
+/// The results of all requested papers.
 struct Report {
     seed: u64,
     is_quick: bool,
     papers: Vec<Repeated>,
 }
 
-/// What came of a paper.
+/// The results of a paper.
 struct Repeated {
     paper: &'static Paper,
     claims: Vec<Claim>,
@@ -36,7 +36,7 @@ struct Repeated {
 struct Timings {
     threads: usize,
     seconds: f64,
-    /// They run side by side, so that these add up to more than all of it.
+    /// Experiments run in parallel, so these add up to more than the total.
     experiments: Vec<Timing>,
 }
 
@@ -62,7 +62,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The papers of these numbers, in their own order; all if none is named.
+/// The papers with these numbers, in their own order; all papers if no number is given.
 fn named(numbers: &[String]) -> Result<Vec<&'static Paper>> {
     if let Some(unknown) = numbers.iter().find(|number| PAPERS.iter().all(|paper| paper.number != **number)) {
         let known: Vec<&str> = PAPERS.iter().map(|paper| paper.number).collect();
@@ -72,7 +72,7 @@ fn named(numbers: &[String]) -> Result<Vec<&'static Paper>> {
     Ok(PAPERS.iter().copied().filter(is_named).collect())
 }
 
-/// Runs all experiments, side by side: some of them have parts that keep one core busy only.
+/// Runs all experiments in parallel: some of them have parts that keep only one core busy.
 fn repeat(papers: &[&'static Paper], seed: u64, is_quick: bool) -> (Report, Timings) {
     let lab = Lab::new(seed, is_quick);
     let experiments: Vec<(&Paper, &Experiment)> = papers
@@ -127,7 +127,7 @@ impl Repeated {
 /// All verdicts, the best first.
 const VERDICTS: [Verdict; 3] = [Verdict::Holds, Verdict::Conditional, Verdict::Fails];
 
-/// How many claims have each of the [`VERDICTS`].
+/// The number of claims with each of the [`VERDICTS`].
 fn tally<'a>(claims: impl IntoIterator<Item = &'a Claim>) -> [usize; 3] {
     let mut tally = [0; 3];
     for claim in claims {
@@ -149,7 +149,7 @@ fn tally_in_words(tally: [usize; 3]) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-/// Whether a verdict would be another one if what the paper does not say had been chosen otherwise.
+/// Whether a verdict changes under another choice of a parameter that the paper does not state.
 fn depends_on_choice(claim: &Claim) -> bool {
     claim.variations.iter().any(|variation| variation.verdict != claim.verdict)
 }
@@ -174,7 +174,7 @@ impl Report {
     }
 }
 
-/// A row a claim: id, what the paper says in short, verdict, what was measured.
+/// One row per claim: id, the paper's statement in short, verdict, what was measured.
 fn claims_table(claims: &[Claim]) -> String {
     const SAYS: usize = 60;
     // The page and the JSON have all of it.
@@ -188,7 +188,7 @@ fn claims_table(claims: &[Claim]) -> String {
     text
 }
 
-/// No longer than this, by whole words.
+/// Shortens a text to this length, by whole words.
 fn shortened(text: &str, most: usize) -> String {
     if text.chars().count() <= most {
         return text.to_owned();

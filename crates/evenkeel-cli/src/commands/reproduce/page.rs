@@ -1,6 +1,6 @@
 //! The page: a referee's report with a plot of each figure.
 //!
-//! One file without a script. The browser itself is told to load nothing: what the page does not contain does not exist.
+//! One file without a script. It tells the browser to load nothing, so the page is all there is.
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
@@ -26,7 +26,7 @@ pub(super) fn page(report: &Report) -> String {
     html::page_with(HEAD, "The papers’ experiments, repeated", &body)
 }
 
-/// What is on the whole to be said: a bar for each paper, and what does not hold.
+/// The overall result: a bar for each paper, and the claims that do not hold.
 fn summary(report: &Report) -> String {
     let mut text = format!(
         "<p class=\"lead\">{} of {} measured again, each judged by a rule that stands beside it: <strong>{}</strong>.{}</p>\n",
@@ -74,7 +74,7 @@ fn about_the_run(report: &Report) -> String {
     )
 }
 
-/// A paper and how its claims fared, as one bar that leads to it.
+/// A paper and the verdicts on its claims, as one bar that links to it.
 fn verdict_bar(Repeated { paper, claims, .. }: &Repeated) -> String {
     let tally = tally(claims);
     let mut text = format!(
@@ -103,7 +103,7 @@ fn class(verdict: Verdict) -> &'static str {
     }
 }
 
-/// For those who do not see the colour.
+/// A sign for readers who cannot see the colour.
 fn sign(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "✓",
@@ -138,7 +138,7 @@ fn paper_section(repeated: &Repeated) -> String {
     text
 }
 
-/// The referee's summary: what holds, what holds with conditions, what does not; each with a link to what was measured.
+/// The referee's summary: what holds, what holds with conditions, what does not. Each claim links to what was measured.
 fn referee(claims: &[Claim]) -> String {
     let tally = tally(claims);
     let mut text = format!(
@@ -173,7 +173,7 @@ fn on_the_whole([n_hold, n_conditional, n_fail]: [usize; 3]) -> &'static str {
     }
 }
 
-/// Claims in a sentence each: what the paper says, what was measured, and where there is a “but”, why.
+/// One sentence per claim: what the paper says, what was measured, and if there is a “but”, why.
 fn findings(claims: &[&Claim]) -> String {
     let mut text = String::from("<ul class=\"findings\">\n");
     for claim in claims {
@@ -217,7 +217,7 @@ fn claim_card(claim: &Claim, drawn: &HashSet<&str>) -> String {
     text
 }
 
-/// The claim under other choices of what the paper does not say.
+/// The claim under other choices of parameters that the paper does not state.
 fn variations(claim: &Claim) -> String {
     let n = claim.variations.len() as u64;
     if n == 0 {
@@ -272,7 +272,7 @@ fn figure_card(figure: &Figure, claims: &[Claim]) -> String {
     text
 }
 
-/// What the paper gives and what had to be chosen, with the reason.
+/// The parameters that the paper states and those that had to be chosen, with the reason.
 fn parameters(paper: &Paper) -> String {
     if paper.parameters.is_empty() {
         return String::new();
@@ -382,7 +382,7 @@ mod tests {
         Report { seed: 7, is_quick: true, papers: vec![Repeated { paper: &PAPER, claims, figures }] }
     }
 
-    /// Every link leads somewhere, every place is there once, and what comes from papers stays text.
+    /// Every link leads somewhere, every anchor exists once, and text from papers is escaped.
     #[test]
     fn links_lead_to_places() {
         let page = page(&report());

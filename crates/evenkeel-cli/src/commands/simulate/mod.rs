@@ -1,4 +1,4 @@
-//! `evenkeel simulate`: what would happen on a cluster, by several policies.
+//! `evenkeel simulate`: what would happen on a cluster, under several policies.
 
 mod page;
 mod report;
@@ -70,12 +70,12 @@ pub(super) fn run(args: &SimulateArgs) -> Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// A scenario as it was written, and what the command line adds.
+/// A scenario as it was written, and the additions of the command line.
 struct Written {
-    /// What it is called, in messages.
+    /// Its name in messages.
     name: String,
     text: String,
-    /// Where the files are that it names.
+    /// The folder of the files that it names.
     folder: PathBuf,
     /// The files that the command line names.
     given: Vec<PathBuf>,
@@ -174,13 +174,13 @@ impl Written {
         Ok(Study { points })
     }
 
-    /// What is wrong, with the place as the user knows it.
+    /// The error, with its place as the user knows it.
     fn told(&self, error: ScenarioError, args: &SimulateArgs) -> anyhow::Error {
         let ScenarioError { place, message } = error;
         match place {
             Place::Line(line) => InputError::new(&self.name, line, message).into(),
             Place::Whole => InputError::new(&self.name, None, message).into(),
-            // What is wrong with the batch itself says where.
+            // An error in the batch itself names its own place.
             Place::Set(set) if matches!(set.key.as_str(), "workload.batch" | "workload.file") => {
                 anyhow!("{message}")
             }
@@ -199,18 +199,19 @@ impl Written {
     }
 }
 
-/// Where the files are that a scenario names.
+/// Finds the files that a scenario names.
 struct Folder<'a> {
     path: &'a Path,
-    /// Those whose names need not be text.
+    /// Files of the command line. Their names need not be valid Unicode.
     given: &'a [PathBuf],
     columns: &'a ColumnArgs,
-    /// What was read, which the points of a sweep share.
+    /// The batches that were read. The points of a sweep share them.
     read: RefCell<BTreeMap<String, (Batch, Cluster)>>,
 }
 
 impl Folder<'_> {
-    /// The file of that name; one that the command line names may have been written with other bytes.
+    /// The path of a file by its name. For a file of the command line it is the original path, even if that is not
+    /// valid Unicode.
     fn path(&self, file: &str) -> PathBuf {
         let given = self.given.iter().find(|path| path.to_str().is_none() && path.to_string_lossy() == file);
         given.cloned().unwrap_or_else(|| self.path.join(file))
@@ -252,7 +253,7 @@ fn set_path(key: &str, path: &Path) -> Result<Set> {
     Ok(Set { key: key.to_owned(), value: serde_json::to_string(&path.to_string_lossy())? })
 }
 
-/// What makes tasks a scenario.
+/// Wraps tasks into a scenario.
 fn task_sets(args: &SimulateArgs) -> Result<Vec<Set>> {
     let processes = args.processes.as_ref();
     let processes = processes.context("tasks need processes; name their file with --processes")?;
@@ -264,7 +265,7 @@ fn task_sets(args: &SimulateArgs) -> Result<Vec<Set>> {
     ])
 }
 
-/// What makes a batch a scenario.
+/// Wraps a batch into a scenario.
 fn batch_sets(args: &SimulateArgs) -> Result<Vec<Set>> {
     let mut sets = vec![set_path("workload.batch", &args.scenario)?];
     for (key, path) in [("servers.file", &args.servers), ("clients.file", &args.clients)] {
@@ -277,7 +278,7 @@ fn batch_sets(args: &SimulateArgs) -> Result<Vec<Set>> {
     Ok(sets)
 }
 
-/// What is given to be simulated.
+/// The kind of input to simulate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Given {
     Scenario,
@@ -286,8 +287,8 @@ enum Given {
 }
 
 impl Given {
-    /// A batch is JSON or CSV, tasks are CSV: their first line has commas, while that of TOML sets a key, opens a table or is a
-    /// comment. Nothing is consumed.
+    /// A batch is JSON or CSV, tasks are CSV. The first line of CSV has commas, while that of TOML sets a key, opens a
+    /// table or is a comment. Nothing is consumed.
     fn of(source: &mut Source) -> Result<Self> {
         let start = source.reader.fill_buf().with_context(|| format!("{}: cannot read it", source.name))?;
         let start = String::from_utf8_lossy(&start[..start.len().min(4096)]);
@@ -304,10 +305,10 @@ impl Given {
     }
 }
 
-/// What is asked for must fit into memory, whatever it is.
+/// Limits that keep every study within memory.
 const MOST_POINTS: usize = 10_000;
 const MOST_RUNS: usize = 1_000_000;
-/// No scenario is longer.
+/// The longest scenario.
 const MOST_BYTES: u64 = 1 << 24;
 
 fn text_of(source: &mut Source) -> Result<String, InputError> {
@@ -329,7 +330,7 @@ fn text_of(source: &mut Source) -> Result<String, InputError> {
     })
 }
 
-/// Becomes true at the first Ctrl-C; the second ends the process.
+/// Becomes true at the first Ctrl-C. The second ends the process.
 fn stop_on_ctrl_c() -> Arc<AtomicBool> {
     let stop = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&stop);
@@ -339,12 +340,13 @@ fn stop_on_ctrl_c() -> Arc<AtomicBool> {
         }
         let _ = writeln!(io::stderr(), "\nstopping when the runs under way are done; again to stop at once");
     };
-    // Without a handler Ctrl-C just ends it.
+    // Without a handler, Ctrl-C just ends the process.
     let _ = ctrlc::set_handler(handler);
     stop
 }
 
-/// Does the runs, all or until it is stopped. First the first of each policy, which tells how long all will take.
+/// Does all runs, or those until it is stopped. The first run of each policy comes first and shows how long all will
+/// take.
 fn carry_out(
     study: &Study,
     jobs: &[Job],
@@ -387,7 +389,7 @@ fn carry_out(
     Ok(done)
 }
 
-/// Asks whether to go on, or says what to do where nobody can answer.
+/// Asks whether to continue, or says what to do if nobody can answer.
 fn is_wanted(expected: Duration, n_jobs: usize) -> Result<bool> {
     let seconds = expected.as_secs();
     let about = match seconds {

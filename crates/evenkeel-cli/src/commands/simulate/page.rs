@@ -18,7 +18,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
     if report.points.len() > 1 {
         body.push_str(&sweeps(report));
     }
-    // Of a sweep the first point stands for all.
+    // In a sweep, the first point stands for all.
     let series: Vec<&Series> =
         report.series.iter().filter(|series| series.point == 0 && !series.runs.is_empty()).collect();
     if report.points.len() > 1 {
@@ -51,7 +51,7 @@ pub(super) fn page(report: &Report<'_>) -> String {
     html::page(&report.title, &body)
 }
 
-/// What bars tell.
+/// The caption of a chart of bars.
 fn about(what: &str) -> String {
     format!("{what}: the mean of all repetitions, and its 95 % confidence interval. Green: the least.")
 }
@@ -82,7 +82,7 @@ fn bars_of(
     let least = complete.map(|(_, about)| about.mean).reduce(f64::min);
     let bar = |&(series, Estimate { mean, margin }): &(&Series, Estimate)| {
         let name = series.policy.name;
-        // What was not done took no time, so there is nothing to compare.
+        // Work that was not done took no time, so there is nothing to compare.
         failures(series).map_or_else(
             || {
                 let label = span_about(mean, margin);
@@ -95,13 +95,13 @@ fn bars_of(
     format!("<h2>{heading}</h2>\n{}", html::bars(&bars, mark, caption))
 }
 
-/// A policy, and how many it has not done.
+/// The name of a policy, and how many requests failed with it.
 fn with_failures(series: &Series) -> String {
     let name = series.policy.name;
     failures(series).map_or_else(|| name.to_owned(), |failures| format!("{name} ({failures})"))
 }
 
-/// Responses by percentile, further apart towards the end: each step takes a tenth of what is left.
+/// Responses by percentile, stretched towards the end: each step covers a tenth of what is left.
 fn responses(series: &[&Series]) -> String {
     let nines = |share: f64| -(1.0 - share).log10();
     let line = |series: &&Series| {
@@ -149,7 +149,7 @@ fn over_time(report: &Report<'_>, series: &[&Series]) -> String {
                 name: series.policy.name,
                 label: failures(series).unwrap_or_else(|| span(end(series))),
                 rows: rows_of(timeline),
-                // The share of the longest run that a column stands for.
+                // The share of the longest run that a column covers.
                 step: timeline.bin_ns() as f64 / 1e9 / longest,
             })
             .collect()
@@ -189,7 +189,7 @@ fn sweeps(report: &Report<'_>) -> String {
         .map(|point| point.sets.iter().map(|set| set.value.as_str()).collect::<Vec<_>>().join(" · "))
         .collect();
     let positions = positions(&labels);
-    // No more labels than there is room for.
+    // No more labels than fit.
     let every = labels.len().div_ceil(9);
     let ticks: Vec<(f64, String)> = positions.iter().copied().zip(labels).step_by(every).collect();
     let keys = report.swept.iter().map(|key| last(key)).collect::<Vec<_>>().join(" · ");
@@ -212,7 +212,7 @@ fn sweeps(report: &Report<'_>) -> String {
 fn swept_lines(report: &Report<'_>, measure: &Measure, positions: &[f64]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for series in &report.series {
-        // Where some failed there is no point: it would look as if that were quick.
+        // If some requests failed, no point is drawn: the policy would look fast.
         let Some(about) = series.estimate(measure).filter(|_| series.n_failed() == 0.0) else { continue };
         let point = (positions[series.point], about.mean);
         match lines.iter_mut().find(|line| line.name == series.policy.name) {
@@ -223,7 +223,7 @@ fn swept_lines(report: &Report<'_>, measure: &Measure, positions: &[f64]) -> Vec
     lines
 }
 
-/// Where the points of a sweep stand: by their numbers if they have one unit, else one after the other.
+/// The x positions of the points of a sweep: their values if they have one unit, else one after another.
 fn positions(labels: &[String]) -> Vec<f64> {
     let unit = |label: &str| label.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.').to_owned();
     let units: Vec<String> = labels.iter().map(|label| unit(label)).collect();

@@ -1,4 +1,4 @@
-//! What came of a study: as tables, as JSON, as CSV.
+//! The results of a study: as tables, as JSON, as CSV.
 
 use std::fmt::Write as _;
 use std::io;
@@ -12,20 +12,20 @@ use serde_json::{Map, Value, json};
 
 use crate::text::{bar, count, counted, mean, size, span, span_about, table};
 
-/// A study that was carried out.
+/// The results of a study.
 pub(super) struct Report<'a> {
     pub(super) title: String,
     pub(super) points: &'a [Point],
     pub(super) series: Vec<Series>,
-    /// The keys that are swept.
+    /// The swept keys.
     pub(super) swept: Vec<&'a str>,
-    /// How many runs were done, of how many.
+    /// The number of runs done, and of all runs.
     n_done: usize,
     n_jobs: usize,
 }
 
 impl<'a> Report<'a> {
-    /// The runs of a study by policy, so that what a sweep changes is seen from row to row; those that did not do all are last.
+    /// The runs of a study by policy, so that the effect of a sweep shows from row to row. Incomplete ones come last.
     pub(super) fn new(
         study: &'a Study,
         mut series: Vec<Series>,
@@ -61,7 +61,7 @@ impl<'a> Report<'a> {
         self.points[series.point].sets.iter().map(|set| set.value.as_str())
     }
 
-    /// What is simulated, in a sentence.
+    /// A sentence that says what is simulated.
     pub(super) fn headline(&self) -> String {
         let Some(Point { scenario, .. }) = self.points.first() else { return String::new() };
         let mut text = format!(
@@ -89,14 +89,14 @@ impl<'a> Report<'a> {
         text + "."
     }
 
-    /// The measures that are asked for, or that say something.
+    /// The measures that were requested, or those that say something.
     pub(super) fn measures(&self) -> Vec<&'static Measure> {
         let asked = self.points.first().and_then(|point| point.scenario.measures.clone());
         let says = |measure: &&Measure| {
             self.series.iter().any(|series| series.estimate(measure).is_some_and(|about| about.mean != 0.0))
         };
         let mut measures = asked.unwrap_or_else(|| MEASURES.iter().filter(says).collect());
-        // Who has failed is told first, whatever is asked for.
+        // Failures come first, whatever was requested.
         if let Some(failed) = measure::find("failed").filter(says) {
             measures.retain(|measure| measure.name != failed.name);
             measures.insert(0, failed);
@@ -104,7 +104,7 @@ impl<'a> Report<'a> {
         measures
     }
 
-    /// A table of some measures: a header, and a row a series.
+    /// A table of some measures: a header, and one row per series.
     pub(super) fn rows(&self, measures: &[&Measure]) -> Vec<Vec<String>> {
         let header = ["policy"].into_iter().chain(self.swept.iter().map(|key| last(key))).map(str::to_owned);
         let mut rows: Vec<Vec<String>> =
@@ -131,7 +131,7 @@ impl<'a> Report<'a> {
         };
         let (of_time, of_traffic): (Vec<&Measure>, Vec<&Measure>) =
             measures.iter().partition(|measure| is_of_time(measure));
-        // The bound is the same for all; the ratio tells it.
+        // The bound is the same for all policies; the ratio shows it.
         let of_time: Vec<&Measure> =
             of_time.into_iter().filter(|measure| measure.name != "bound" || self.is_asked(measure)).collect();
         for measures in [of_time, of_traffic] {
@@ -219,7 +219,7 @@ impl<'a> Report<'a> {
         })
     }
 
-    /// One row a run.
+    /// One row per run.
     pub(super) fn write_csv(&self, file: &mut dyn io::Write) -> io::Result<()> {
         let header: Vec<String> = self
             .swept
@@ -246,26 +246,26 @@ impl<'a> Report<'a> {
     }
 }
 
-/// What is said where some have not done everything.
+/// Printed if some policies have not done everything.
 pub(super) const INCOMPLETE: &str = "Where some failed, all other figures are of what was done, and the bound too: they do not compare with those of who did everything.";
 
-/// How many of a series have failed, if any.
+/// The number of failures of a series, if any.
 pub(super) fn failures(series: &Series) -> Option<String> {
     let n_failed = series.n_failed();
     (n_failed > 0.0).then(|| format!("{} failed", mean_count(n_failed)))
 }
 
-/// A mean of counts, with a decimal only if it needs one.
+/// A mean of counts, with a decimal only if needed.
 fn mean_count(n: f64) -> String {
     if n.fract() == 0.0 { count(n as u64) } else { mean(n.max(0.1)) }
 }
 
-/// What a key is called in its table.
+/// The name of a key within its table.
 pub(super) fn last(key: &str) -> &str {
     key.rsplit('.').next().unwrap_or(key)
 }
 
-/// What a column is called.
+/// The heading of a column.
 pub(super) fn title(measure: &Measure) -> &'static str {
     match measure.name {
         "ratio" => "of bound",
@@ -275,7 +275,7 @@ pub(super) fn title(measure: &Measure) -> &'static str {
     }
 }
 
-/// A measure as people read it.
+/// A measure formatted for people.
 fn cell(measure: &Measure, about: Option<Estimate>) -> String {
     let Some(Estimate { mean, margin }) = about else { return "–".to_owned() };
     match measure.unit {
@@ -289,7 +289,7 @@ fn cell(measure: &Measure, about: Option<Estimate>) -> String {
     }
 }
 
-/// As printed: no more digits than mean something.
+/// Rounds a value to the digits that are printed, no more than are meaningful.
 fn rounded(value: f64, per_one: f64) -> f64 {
     (value * per_one).round() / per_one
 }

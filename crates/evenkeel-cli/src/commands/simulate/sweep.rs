@@ -3,16 +3,16 @@
 use anyhow::{Result, anyhow, bail};
 use evenkeel_sim::scenario::Set;
 
-/// A key, and the values it is to have.
+/// A key, and the values that it takes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Sweep {
     pub(super) key: String,
     pub(super) values: Vec<String>,
 }
 
-/// A range without a number of points has at most so many.
+/// The most points of a range without a number of points.
 const USUAL_POINTS: usize = 9;
-/// More would fill no page.
+/// More points do not fit on a page.
 const MOST_POINTS: usize = 1000;
 
 impl Sweep {
@@ -42,7 +42,7 @@ fn values(text: &str) -> Option<Vec<String>> {
     };
     let ((from, from_unit), (to, to_unit)) = (number(from)?, number(to)?);
     let unit = if from_unit.is_empty() { to_unit } else { from_unit };
-    // A unit may be left out where the other has it, and 0 needs none.
+    // A unit may be left out if the other end has it, and 0 needs none.
     if !to_unit.is_empty() && to_unit != unit || from >= to {
         return None;
     }
