@@ -67,7 +67,7 @@ fn check_copies(batch: &Batch, copies: &[ExtraCopy]) -> Result<(), ModelError> {
         let set = batch.replicas().of(i);
         if copy.blocks == 0 || copy.blocks > left[i] || set.contains(&copy.to) {
             return Err(ModelError::UnfitChange(
-                "a request has not so many blocks to copy, or the server has them",
+                "a request has fewer blocks than are to be copied, or the server has them",
             ));
         }
         left[i] -= copy.blocks;

@@ -36,7 +36,7 @@ impl Batch {
             }
             let left = batch.blocks(i);
             if blocks == 0 || blocks > left {
-                return Err(ModelError::UnfitChange("a request has not so many blocks to move"));
+                return Err(ModelError::UnfitChange("a request has fewer blocks than it is to move"));
             }
             let mover = if blocks == left { i } else { self.split_off_into(&mut batch, i, blocks)? };
             batch.client_of[mover] = to;
