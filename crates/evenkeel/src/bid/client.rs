@@ -266,7 +266,11 @@ impl Client {
             Event::Received(message) => {
                 let number = self.is_for_this(message.link())?;
                 let contact = &self.servers[number as usize];
-                let server = contact.server.0;
+                let (server, epoch) = (contact.server.0, message.link().epoch);
+                // Only the news of a restart comes from a later epoch than the one that was asked.
+                if (epoch > contact.epoch) != matches!(message, ToClient::Restarted(_)) {
+                    return Err(Stray::OtherEpoch { server, epoch });
+                }
                 match message {
                     ToClient::Answer(Answer { request, turn, .. }) => {
                         let is_asked =

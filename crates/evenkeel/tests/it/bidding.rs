@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel::bid::client::{self, Client, Won};
 use evenkeel::bid::server::{self, Server};
-use evenkeel::bid::{Answer, Bid, Choose, Done, Link, Rules, Stray, ToClient, ToServer, rounds};
+use evenkeel::bid::{Answer, Bid, Choose, Done, Link, Restarted, Rules, Stray, ToClient, ToServer, rounds};
 use evenkeel::draw::{Draw, Seeded, Ties};
 use evenkeel::model::{self, Batch, ClientId, Cluster, Fixed, ServerId, Speed};
 use proptest::collection::vec;
@@ -775,6 +775,23 @@ fn a_restarted_server_grants_nothing_of_before() {
     assert_eq!(network.clients[0].won(), []);
     network.finish();
     assert_eq!(network.n_grants, 3);
+}
+
+/// An answer of an epoch that was not asked is not believed, nor is news of a restart that is none.
+#[test]
+fn answers_of_another_epoch_are_astray() {
+    let mut network = one_server();
+    network.begin(0);
+    for epoch in [0, 2] {
+        let link = Link { epoch, ..link(0, 0) };
+        let answer = Answer { link, request: 0, turn: 1, granted: Some(0), workload: Fixed::ZERO };
+        let stray = network.at_client(0, client::Event::Received(ToClient::Answer(answer)));
+        assert_eq!(stray, Err(Stray::OtherEpoch { server: 0, epoch }));
+    }
+    let news = ToClient::Restarted(Restarted { link: link(0, 0) });
+    let stray = network.at_client(0, client::Event::Received(news));
+    assert_eq!(stray, Err(Stray::OtherEpoch { server: 0, epoch: 1 }));
+    network.finish();
 }
 
 /// A server that could not be reached drops what its clients have asked of others since, when it hears of them again.
