@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 use anyhow::{Result, ensure};
 use evenkeel::model::{Batch, Cluster, Schedule};
 use evenkeel::order::colour;
-use evenkeel::run::{Action, Event, Executor, Pick, RequestId, Settings, TransferId};
+use evenkeel::run::{Action, Event, Executor, Pick, RequestId, Settings, Snapshot, TransferId};
 use evenkeel::select::{Goal as Aim, optimal};
 use evenkeel::workload::Workload;
 
@@ -135,14 +135,9 @@ fn carry_out(
         while let Some(Action::Plan { .. }) = actions.last() {
             actions.pop();
             let mut planned = None;
-            let plan = || {
-                let snapshot = executor.snapshot()?;
-                let choice = snapshot.choose();
-                Some((snapshot, choice))
-            };
-            planning_s += cpu_s(|| planned = plan());
-            let Some((snapshot, choice)) = &planned else { break };
-            executor.on_event(now_ns, Event::Planned { snapshot, choice }, &mut actions)?;
+            planning_s += cpu_s(|| planned = executor.snapshot().map(Snapshot::plan));
+            let Some(plan) = &planned else { break };
+            executor.on_event(now_ns, Event::Planned { plan }, &mut actions)?;
         }
         for action in actions.drain(..) {
             match action {

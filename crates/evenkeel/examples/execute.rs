@@ -38,9 +38,8 @@ fn main() -> Result<(), Box<dyn Error>> {
                 Action::Plan { .. } => {
                     // This could be done on another thread, while transfers go on.
                     if let Some(snapshot) = executor.snapshot() {
-                        let choice = snapshot.choose();
-                        let planned = Event::Planned { snapshot: &snapshot, choice: &choice };
-                        executor.on_event(now_ns, planned, &mut actions)?;
+                        let plan = snapshot.plan();
+                        executor.on_event(now_ns, Event::Planned { plan: &plan }, &mut actions)?;
                     }
                 }
                 Action::Deliver { .. } => n_delivered += 1,

@@ -339,7 +339,7 @@ impl<'a> Bare<'a> {
                 }
                 Action::Plan { .. } => {
                     if let Some(snapshot) = self.executor.snapshot() {
-                        self.tell(Event::Planned { snapshot: &snapshot, choice: &snapshot.choose() });
+                        self.tell(Event::Planned { plan: &snapshot.plan() });
                     }
                 }
                 Action::Deliver { request, .. } | Action::Fail { request, .. } => {

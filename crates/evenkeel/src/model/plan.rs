@@ -49,22 +49,6 @@ impl Choice {
         Self::whole(servers)
     }
 
-    /// Whether the choice fits the batch: for each request it names replicas that serve it.
-    pub fn is_of(&self, batch: &Batch) -> bool {
-        let holds = |request: usize, server: &ServerId| batch.replicas().of(request).contains(server);
-        let of_request = |parts: &[Part]| {
-            let request = parts[0].request as usize;
-            let blocks = parts.iter().try_fold(0_u64, |sum, part| sum.checked_add(part.blocks));
-            request < batch.n_requests()
-                && blocks.is_some_and(|blocks| blocks < batch.blocks(request))
-                && parts.iter().all(|part| holds(request, &part.server))
-        };
-        self.servers.len() == batch.n_requests()
-            && self.servers.iter().enumerate().all(|(request, server)| holds(request, server))
-            && self.split_off.is_sorted_by_key(|part| part.request)
-            && self.split_off.chunk_by(|a, b| a.request == b.request).all(of_request)
-    }
-
     /// All parts of all requests, by ascending request.
     pub fn parts<'a>(&'a self, batch: &'a Batch) -> impl Iterator<Item = Part> + Clone + 'a {
         Parts { batch, servers: &self.servers, split_off: &self.split_off, next: 0 }

@@ -54,7 +54,7 @@ impl Executor {
                     self.on_replica_lost(request, server, out);
                 }
             }
-            Event::Planned { snapshot, choice } => self.on_planned(snapshot, choice),
+            Event::Planned { plan } => self.on_planned(plan),
             Event::Wake => {}
         }
         self.settle(out);
@@ -87,7 +87,7 @@ impl Executor {
             Event::ReplicaAdded { request, server } | Event::ReplicaLost { request, server } => {
                 self.open_request(request).and_then(|()| self.member(server))
             }
-            Event::Planned { snapshot, choice } => self.can_be_planned(snapshot, choice),
+            Event::Planned { plan } => self.was_asked_for(plan),
             Event::Wake => Ok(()),
         }
     }

@@ -154,13 +154,21 @@ impl Executor {
             self.cut_as_planned(batch, of_request, &mut cuts, &mut order)?;
         }
         order.sort_by_key(|&(start, _)| start);
-        self.pieces.extend(order.into_iter().map(|(_, cut)| cuts[cut as usize]));
-        for piece in 0..self.pieces.len() as u32 {
-            self.marks.push();
-            self.join_ring(piece);
-        }
+        self.number_pieces(&cuts, &order);
         self.list_pieces();
         Ok(())
+    }
+
+    /// Numbers the pieces by planned start, so that pieces in flight together are together in memory.
+    fn number_pieces(&mut self, cuts: &[Piece], order: &[(Fixed, u32)]) {
+        let mut numbers = vec![NONE; cuts.len()];
+        (0..).zip(order).for_each(|(number, &(_, cut))| numbers[cut as usize] = number);
+        for &(_, cut) in order {
+            let piece = cuts[cut as usize];
+            self.pieces.push(Piece { next: numbers[piece.next as usize], ..piece });
+            self.marks.push();
+        }
+        self.requests.renumber_pieces(&numbers);
     }
 
     /// Adds a piece to the ring of its request.
@@ -209,8 +217,16 @@ impl Executor {
         if planned.abs_diff(size) > ROUNDED {
             return Err(BadPlan::NotWhole(row));
         }
-        if let Some(last) = cuts[first..].last_mut().filter(|_| planned < size) {
+        let of_request = &mut cuts[first..];
+        if let Some(last) = of_request.last_mut().filter(|_| planned < size) {
             last.blocks = Fixed::from_nanos(last.size() + (size - planned)).unwrap_or(last.blocks);
+        }
+        // The ring of the request's pieces.
+        (first as u32 + 1..).zip(of_request.iter_mut()).for_each(|(next, piece)| piece.next = next);
+        if let Some(last) = of_request.last_mut() {
+            last.next = first as u32;
+            self.requests[request].first = first as u32;
+            self.requests[request].n_left = of_request.len() as u32;
         }
         Ok(())
     }

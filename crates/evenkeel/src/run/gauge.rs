@@ -27,6 +27,7 @@ pub(super) fn duration_ns(ns: f64) -> u64 {
 
 /// What is known about a server.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Gauge {
     /// Blocks queued and in flight, as far as is known.
     pub(super) left: Nanoblocks,

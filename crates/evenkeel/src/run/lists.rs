@@ -26,8 +26,10 @@ pub(super) enum State {
     Over,
 }
 
-/// Some consecutive blocks of a request, which move in one transfer.
+/// Some consecutive blocks of a request, which move in one transfer. Aligned to one line of the cache, since pieces,
+/// nodes and gauges are read in no order that could be prefetched.
 #[derive(Clone, Copy, Debug)]
+#[repr(align(64))]
 pub(super) struct Piece {
     pub(super) request: u32,
     /// The request's number, for the actions at its start and end.
@@ -189,6 +191,7 @@ impl DerefMut for Side {
 
 /// A client or a server, and the entries that wait for its slots, in order.
 #[derive(Debug, Default)]
+#[repr(align(64))]
 pub(super) struct Node {
     /// The first entry is stored apart, so that reading it does not touch the others.
     first: Option<Entry>,

@@ -70,17 +70,18 @@ mod replan;
 mod requests;
 mod rescue;
 mod share;
+mod snapshot;
 mod start;
 mod timers;
 mod trace;
 mod transfers;
 mod undecided;
 
-use crate::model::{Batch, Choice, Client, ClientId, Cluster, Fixed, MAX_SLOTS, Server, ServerId};
-use crate::select::optimal;
+use crate::model::{Batch, Client, ClientId, Fixed, MAX_SLOTS, Server, ServerId};
 
 pub use executor::Executor;
 pub use online::Pick;
+pub use snapshot::{NewPlan, Snapshot};
 pub use trace::{Candidate, Decided, Decision};
 
 /// Identifies a request while it is open. Row i of the plan's batch is request i. The driver gives any other number to
@@ -184,10 +185,8 @@ pub enum Event<'a> {
     /// The plan that [`Action::Plan`] requested is ready. Pieces that have started or moved since then stay as they
     /// are.
     Planned {
-        /// The snapshot that was planned.
-        snapshot: &'a Snapshot,
-        /// The servers chosen for each row of its batch.
-        choice: &'a Choice,
+        /// The plan, from [`Snapshot::plan`].
+        plan: &'a NewPlan,
     },
     /// Time has passed.
     Wake,
@@ -315,8 +314,6 @@ pub enum Misfit {
     BadSlots(u32),
     #[error("plan {0} was not asked for, or is made already")]
     NotAsked(u32),
-    #[error("plan {0} is not of the snapshot's batch; give a server that holds it for each of its rows")]
-    OtherPlan(u32),
     #[error("transfer {} cannot have moved that much; tell all that was moved so far, each time more", .0.0)]
     WrongProgress(TransferId),
     #[error("it is {now_ns} ns already; tell events in the order of time")]
@@ -358,30 +355,6 @@ pub enum Decide {
     /// server that turns out to be slow just takes requests less often. Beside a plan that is still being followed, and
     /// where clients share work, servers are picked on arrival nevertheless.
     WhenFree,
-}
-
-/// All unstarted work, to be planned again. Its cluster and batch have the executor's clients and servers.
-#[derive(Clone, Debug)]
-pub struct Snapshot {
-    /// The number of the plan that this is for.
-    number: u32,
-    /// The unstarted work: one row for each piece.
-    pub batch: Batch,
-    /// The servers with their learnt speeds, and the work in flight as their backlog.
-    pub cluster: Cluster,
-    /// The server that each row waits at now.
-    pub present: Vec<ServerId>,
-    /// The piece of each row.
-    waiting: Vec<lists::Entry>,
-    taken_ns: u64,
-}
-
-impl Snapshot {
-    /// The choice after which the last server is done as early as possible. A row that need not move stays where it
-    /// waits.
-    pub fn choose(&self) -> Choice {
-        optimal::improve(&self.batch, &self.cluster, self.present.clone())
-    }
 }
 
 /// What an executor has done so far, for monitoring.

@@ -8,8 +8,8 @@ use super::executor::{End, Executor, ROUNDED_NS, to_ns};
 use super::gauge::{Gauge, Nanoblocks, blocks, duration_ns};
 use super::lists::{Entry, NONE, Piece, State};
 use super::trace::Decided;
-use super::{Action, Misfit, Snapshot};
-use crate::model::{Choice, Cluster, Fixed, Part, Server, ServerId, Speed};
+use super::{Action, Misfit, NewPlan, Snapshot};
+use crate::model::{Cluster, Fixed, Part, Server, ServerId, Speed};
 
 /// A plan that was requested.
 #[derive(Clone, Copy, Debug)]
@@ -81,35 +81,29 @@ impl Executor {
         Some(Snapshot { number, batch, cluster, present, waiting, taken_ns: self.now_ns })
     }
 
-    /// Whether this plan was requested, and the choice fits its batch.
-    pub(super) fn can_be_planned(&self, snapshot: &Snapshot, choice: &Choice) -> Result<(), Misfit> {
-        let number = snapshot.number;
-        if self.planning.is_none_or(|planning| planning.number != number) {
-            return Err(Misfit::NotAsked(number));
-        }
-        if choice.is_of(&snapshot.batch) { Ok(()) } else { Err(Misfit::OtherPlan(number)) }
+    /// Whether this plan was requested.
+    pub(super) fn was_asked_for(&self, plan: &NewPlan) -> Result<(), Misfit> {
+        let is_awaited = self.planning.is_some_and(|planning| planning.number == plan.number);
+        if is_awaited { Ok(()) } else { Err(Misfit::NotAsked(plan.number)) }
     }
 
-    /// Adopts a new choice, if it is better, for the pieces that still wait where they did.
-    pub(super) fn on_planned(&mut self, snapshot: &Snapshot, choice: &Choice) {
+    /// Adopts a new plan, if it is better, for the pieces that still wait where they did.
+    pub(super) fn on_planned(&mut self, plan: &NewPlan) {
         let Some(Planning { number, least_ns, .. }) = self.planning.take() else { return };
-        let Snapshot { batch, cluster, present, taken_ns, waiting, .. } = snapshot;
-        let new = choice.last_done(batch, cluster);
-        let present = Choice::whole(present.clone()).last_done(batch, cluster);
-        let new_ns = taken_ns.saturating_add(to_ns(new.min(present), self.settings.block_ns));
-        self.predicted_ns = new_ns.max(least_ns);
-        let end_ns = |end| taken_ns.saturating_add(to_ns(end, self.settings.block_ns));
-        let (present_end_ns, new_end_ns) = (end_ns(present), end_ns(new));
+        let end_ns = |end| plan.taken_ns.saturating_add(to_ns(end, self.settings.block_ns));
+        let (present_end_ns, new_end_ns) = (end_ns(plan.present_end), end_ns(plan.new_end));
+        self.predicted_ns = present_end_ns.min(new_end_ns).max(least_ns);
         self.note(Decided::PlannedAnew { number, present_end_ns, new_end_ns }, 0, |_| Vec::new());
-        if new < present {
-            self.take_choice(waiting, &choice.parts(batch).collect::<Vec<Part>>());
+        if plan.new_end < plan.present_end {
+            self.leave_plan();
+            plan.moves.chunk_by(|(a, _), (b, _)| a == b).for_each(|parts| self.move_piece(parts));
         }
     }
 
     /// The servers as they are now: learnt speeds, and the work in flight as backlog.
     fn servers_now(&self) -> Vec<Server> {
         let mut under_way_ns = vec![0.0; self.servers.len()];
-        for run in self.running.iter() {
+        for (_, run) in self.running.iter() {
             let expected_ns = blocks(run.size - run.moved) * self.gauges[run.server.index()].pace_ns;
             under_way_ns[run.server.index()] += (expected_ns - (self.now_ns - run.heard_ns) as f64).max(0.0);
         }
@@ -126,30 +120,24 @@ impl Executor {
         self.gauges.iter().zip(self.cluster.servers()).zip(under_way_ns).map(now).collect()
     }
 
-    /// Moves pieces to the lists of the servers chosen for them, if they still wait where they did. Pieces with several
-    /// servers are cut. The rest keeps its place.
-    fn take_choice(&mut self, waiting: &[Entry], parts: &[Part]) {
-        self.leave_plan();
-        for parts in parts.chunk_by(|a, b| a.request == b.request) {
-            let entry = waiting[parts[0].request as usize];
-            let stays = |piece: &Piece| parts.len() == 1 && parts[0].server == piece.server;
-            if self.marks.is_stale(entry) || stays(&self.pieces[entry.piece as usize]) {
-                continue;
-            }
-            // A server that held it when the plan was requested may now be down, or hold nothing of it.
-            let mut piece = entry.piece;
-            if parts.iter().any(|part| self.holders(piece).all(|server| server != part.server)) {
-                continue;
-            }
-            let (client, server) = self.leave_lists(piece);
-            // Others may have waited behind it.
-            self.to_look_at.extend([End::Client(client.0), End::Server(server.0)]);
-            for part in parts {
-                let rest = self.cut(piece, Nanoblocks::from(part.blocks) * 1_000_000_000);
-                self.queue(piece, part.server);
-                let Some(rest) = rest else { break };
-                piece = rest;
-            }
+    /// Moves a piece to the lists of the servers chosen for it, if it still waits where it did. A piece with several
+    /// servers is cut.
+    fn move_piece(&mut self, parts: &[(Entry, Part)]) {
+        let (entry, _) = parts[0];
+        let mut piece = entry.piece;
+        // A server that held it when the plan was requested may now be down, or hold nothing of it.
+        let is_held = |(_, part): &(Entry, Part)| self.holders(piece).any(|server| server == part.server);
+        if self.marks.is_stale(entry) || !parts.iter().all(is_held) {
+            return;
+        }
+        let (client, server) = self.leave_lists(piece);
+        // Others may have waited behind it.
+        self.to_look_at.extend([End::Client(client.0), End::Server(server.0)]);
+        for (_, part) in parts {
+            let rest = self.cut(piece, Nanoblocks::from(part.blocks) * 1_000_000_000);
+            self.queue(piece, part.server);
+            let Some(rest) = rest else { break };
+            piece = rest;
         }
     }
 

@@ -38,11 +38,16 @@ pub(super) struct Running {
     pub(super) twin: Option<TransferId>,
 }
 
+/// The number of no transfer.
+const NOBODY: TransferId = TransferId(u64::MAX);
+
 /// All transfers in flight.
 #[derive(Debug, Default)]
 pub(super) struct Transfers {
-    /// Each transfer with its number; `None` where there is no transfer.
-    places: Vec<Option<(TransferId, Running)>>,
+    /// The number of the transfer at each place. Stored apart, so that it stays in the cache: most timers ask only
+    /// whether their transfer is over.
+    numbers: Vec<TransferId>,
+    places: Vec<Running>,
     free: Vec<u32>,
     n_started: u64,
 }
@@ -60,13 +65,18 @@ impl Transfers {
 
     /// Adds a transfer and returns its number.
     pub(super) fn insert(&mut self, run: Running) -> TransferId {
-        let place = self.free.pop().unwrap_or_else(|| {
-            self.places.push(None);
-            self.places.len() as u32 - 1
-        });
-        let number = TransferId(self.n_started << PLACE_BITS | u64::from(place));
+        let number = |place: u32| TransferId(self.n_started << PLACE_BITS | u64::from(place));
+        let number = if let Some(place) = self.free.pop() {
+            let number = number(place);
+            (self.numbers[place as usize], self.places[place as usize]) = (number, run);
+            number
+        } else {
+            let number = number(self.places.len() as u32);
+            self.numbers.push(number);
+            self.places.push(run);
+            number
+        };
         self.n_started += 1;
-        self.places[place as usize] = Some((number, run));
         number
     }
 
@@ -75,34 +85,34 @@ impl Transfers {
         number.0 >> PLACE_BITS < self.n_started
     }
 
+    /// The place of a transfer in flight.
+    fn place(&self, number: TransferId) -> Option<usize> {
+        let place = (number.0 & ((1 << PLACE_BITS) - 1)) as usize;
+        (number != NOBODY && self.numbers.get(place) == Some(&number)).then_some(place)
+    }
+
     pub(super) fn get(&self, number: TransferId) -> Option<&Running> {
-        let place = self.places.get(place(number))?.as_ref();
-        place.filter(|(own, _)| *own == number).map(|(_, run)| run)
+        self.place(number).map(|place| &self.places[place])
     }
 
     pub(super) fn get_mut(&mut self, number: TransferId) -> Option<&mut Running> {
-        let place = self.places.get_mut(place(number))?.as_mut();
-        place.filter(|(own, _)| *own == number).map(|(_, run)| run)
+        self.place(number).map(|place| &mut self.places[place])
     }
 
-    /// All transfers, in no meaningful order.
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Running> {
-        self.places.iter().flatten().map(|(_, run)| run)
-    }
-
-    /// The transfers that match, with their numbers.
+    /// The transfers that match, with their numbers, in no meaningful order.
     pub(super) fn filtered(&self, is_asked: impl Fn(&Running) -> bool) -> Vec<(TransferId, Running)> {
-        self.places.iter().flatten().filter(|(_, run)| is_asked(run)).copied().collect()
+        self.iter().filter(|(_, run)| is_asked(run)).map(|(number, run)| (number, *run)).collect()
+    }
+
+    /// All transfers with their numbers, in no meaningful order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (TransferId, &Running)> {
+        self.numbers.iter().copied().zip(&self.places).filter(|&(number, _)| number != NOBODY)
     }
 
     pub(super) fn remove(&mut self, number: TransferId) -> Option<Running> {
-        let run = *self.get(number)?;
-        self.places[place(number)] = None;
-        self.free.push(place(number) as u32);
-        Some(run)
+        let place = self.place(number)?;
+        self.numbers[place] = NOBODY;
+        self.free.push(place as u32);
+        Some(self.places[place])
     }
-}
-
-fn place(number: TransferId) -> usize {
-    (number.0 & ((1 << PLACE_BITS) - 1)) as usize
 }

@@ -599,8 +599,10 @@ impl<'a> Told<'a> {
         while let Some(Action::Plan { .. }) = out.last() {
             out.pop();
             let snapshot = self.executor.snapshot().expect("it was just asked for");
-            let planned = Event::Planned { snapshot: &snapshot, choice: &snapshot.choose() };
-            self.executor.on_event(self.now_ns, planned, &mut out).expect("it was asked for");
+            let plan = snapshot.plan();
+            self.executor
+                .on_event(self.now_ns, Event::Planned { plan: &plan }, &mut out)
+                .expect("it was asked for");
         }
         let start = |action: &Action| match *action {
             Action::Start { transfer, request, server, .. } => Some((transfer, row(request), server.0)),

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 
 use evenkeel::draw::{Draw, Seeded};
-use evenkeel::model::{self, Batch, Choice, ClientId, Cluster, Fixed, Schedule, ServerId};
+use evenkeel::model::{self, Batch, ClientId, Cluster, Fixed, Schedule, ServerId};
 use evenkeel::run::{
     Action, Cause, Decide, Event, Executor, Late, Misfit, Pick, Reason, RequestId, Settings, Snapshot,
     TransferId,
@@ -302,7 +302,7 @@ impl<'a> World<'a> {
             }
             Next::Planned(number) => {
                 let snapshot = self.snapshots.remove(&number).expect("it was asked for");
-                self.plan(&snapshot);
+                self.plan(snapshot);
             }
             Next::Down(server) | Next::Up(server) if self.gone_servers.contains(&server) => {
                 let event = Event::ServerUp { server: ServerId(server) };
@@ -544,7 +544,7 @@ impl<'a> World<'a> {
                     self.snapshots.insert(number, snapshot);
                     self.say(at, Next::Planned(number));
                 } else {
-                    self.plan(&snapshot);
+                    self.plan(snapshot);
                 }
             }
             Action::Deliver { request, client } => {
@@ -576,16 +576,11 @@ impl<'a> World<'a> {
     }
 
     /// Plans what was asked for, as it was then.
-    fn plan(&mut self, snapshot: &Snapshot) {
-        let (choice, other) = (snapshot.choose(), Choice::whole(Vec::new()));
-        let mut out = Vec::new();
-        let wrong = Event::Planned { snapshot, choice: &other };
-        if snapshot.batch.n_requests() > 0 {
-            self.executor.on_event(self.now_ns, wrong, &mut out).expect_err("it is not of that batch");
-        }
-        let planned = Event::Planned { snapshot, choice: &choice };
+    fn plan(&mut self, snapshot: Snapshot) {
+        let plan = snapshot.plan();
+        let planned = Event::Planned { plan: &plan };
         self.tell(planned).expect("it was asked for");
-        self.executor.on_event(self.now_ns, planned, &mut out).expect_err("it is made already");
+        self.executor.on_event(self.now_ns, planned, &mut Vec::new()).expect_err("it is made already");
     }
 
     /// Whether a request is planned or has arrived, and is not over.
