@@ -1,6 +1,7 @@
 //! The arguments of each command. The help texts teach by example.
 
 mod import;
+mod live;
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,7 @@ pub use import::{
     CsvArgs, DealName, HdfsFsckArgs, ImportArgs, ImportOutput, ImportSource, MetalinkArgs, RcloneLsjsonArgs,
     S3InventoryArgs,
 };
+pub use live::{GetArgs, LocateArgs, SourceArgs, TrustName};
 
 /// More threads than any machine has processors are a slip.
 const MOST_THREADS: i64 = 1024;
@@ -36,6 +38,7 @@ Start here:
   evenkeel explain batch.csv               what limits it, and what would help
   evenkeel compare batch.csv               all policies on it, side by side
   evenkeel simulate batch.csv              carried out on a cluster, by several policies
+  evenkeel get --help                      read real data by a plan, from several mirrors at once
 
 A batch is a CSV file with one row a request: who wants how much, and which servers hold a copy.
   client,bytes,replicas
@@ -74,6 +77,10 @@ pub enum Command {
     Simulate(SimulateArgs),
     /// Repeat the experiments of the papers, claim by claim
     Reproduce(ReproduceArgs),
+    /// Read a data set by a plan, from folders, web servers or mirrors of them
+    Get(GetArgs),
+    /// Make a batch of what is on real storage
+    Locate(LocateArgs),
     /// Make a batch of what other tools print: HDFS, Metalink, S3, rclone, any CSV
     Import(ImportArgs),
     /// Draw a batch to try things on

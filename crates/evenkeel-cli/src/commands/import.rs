@@ -55,37 +55,60 @@ pub(super) fn run(args: &ImportArgs) -> Result<Outcome> {
     if let ImportSource::S3Inventory(args) = &args.source {
         read.extend(args.manifest.as_deref());
     }
-    let rule = output.clients.as_deref().map(Rule::parse).transpose()?;
-    if let Some(Rule::File(path)) = &rule {
-        read.push(path);
+    let import = Import::new(name, output, &read)?;
+    import.finish(gather(&args.source, &inputs)?)
+}
+
+/// Where a batch goes, and who reads it.
+pub(super) struct Import<'a> {
+    /// The name of the source.
+    name: &'static str,
+    output: &'a ImportOutput,
+    rule: Option<Rule>,
+    targets: Targets,
+}
+
+impl<'a> Import<'a> {
+    /// Checks, before anything is read, whether the outputs can be written. The inputs must not be among them.
+    pub(super) fn new(name: &'static str, output: &'a ImportOutput, inputs: &[&'a Path]) -> Result<Self> {
+        let rule = output.clients.as_deref().map(Rule::parse).transpose()?;
+        let mut read = inputs.to_vec();
+        if let Some(Rule::File(path)) = &rule {
+            read.push(path);
+        }
+        if read.iter().filter(|path| **path == Path::new("-")).count() > 1 {
+            bail!("-: standard input can only be read once; name a file for the others");
+        }
+        let targets = Targets::new(output, rule.as_ref(), name, &read)?;
+        Ok(Self { name, output, rule, targets })
     }
-    if read.iter().filter(|path| **path == Path::new("-")).count() > 1 {
-        bail!("-: standard input can only be read once; name a file for the others");
+
+    /// Deals what was gathered to clients, writes it and says what it is.
+    pub(super) fn finish(self, gathered: Gathered) -> Result<Outcome> {
+        let Self { name, output, rule, targets } = self;
+        let clients = clients(rule, name, &gathered)?;
+        let deal = match output.deal {
+            DealName::RoundRobin => Deal::RoundRobin,
+            DealName::Contiguous => Deal::Contiguous,
+        };
+        let imported = gathered.dealt_to(clients, deal)?;
+        if imported.batch.n_requests() == 0 {
+            let remarks: Vec<String> = imported.remarks.iter().map(told).collect();
+            bail!(
+                "there is nothing to read in what was given{}{}",
+                if remarks.is_empty() { "" } else { ": " },
+                remarks.join("; ")
+            );
+        }
+        imported.remarks.iter().try_for_each(|remark| warn(&told(remark)))?;
+        let is_refused = output.strict && imported.remarks.n_lost() > 0;
+        if !is_refused {
+            targets.write(&imported, output.format)?;
+        }
+        let text = summary(name, &imported, output.json, !is_refused)?;
+        tell(&text, &[Some(&output.out), output.servers_out.as_deref(), output.clients_out.as_deref()])?;
+        Ok(if is_refused { Outcome::Failed } else { Outcome::Done })
     }
-    let targets = Targets::new(output, rule.as_ref(), name, &read)?;
-    let gathered = gather(&args.source, &inputs)?;
-    let clients = clients(rule, name, &gathered)?;
-    let deal = match output.deal {
-        DealName::RoundRobin => Deal::RoundRobin,
-        DealName::Contiguous => Deal::Contiguous,
-    };
-    let imported = gathered.dealt_to(clients, deal)?;
-    if imported.batch.n_requests() == 0 {
-        let remarks: Vec<String> = imported.remarks.iter().map(told).collect();
-        bail!(
-            "there is nothing to read in what was given{}{}",
-            if remarks.is_empty() { "" } else { ": " },
-            remarks.join("; ")
-        );
-    }
-    imported.remarks.iter().try_for_each(|remark| warn(&told(remark)))?;
-    let is_refused = output.strict && imported.remarks.n_lost() > 0;
-    if !is_refused {
-        targets.write(&imported, output.format)?;
-    }
-    let text = summary(name, &imported, output.json, !is_refused)?;
-    tell(&text, &[Some(&output.out), output.servers_out.as_deref(), output.clients_out.as_deref()])?;
-    Ok(if is_refused { Outcome::Failed } else { Outcome::Done })
 }
 
 /// A file to read, and the name of its server if one was given.

@@ -8,7 +8,10 @@ mod compare;
 mod demo;
 mod explain;
 mod generate;
+mod get;
 mod import;
+mod live;
+mod locate;
 mod place;
 mod plan;
 mod reproduce;
@@ -56,6 +59,8 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Place(args) => place::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Generate(args) => generate::run(&args),
+        Command::Get(args) => get::run(&args),
+        Command::Locate(args) => locate::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Demo(args) => demo::run(&args),

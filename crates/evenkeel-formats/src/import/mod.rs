@@ -95,6 +95,12 @@ impl Gathered {
         }
     }
 
+    /// Adds data that these servers hold.
+    pub fn add_chunk(&mut self, name: &str, bytes: u64, servers: &[&str]) -> Result<(), String> {
+        servers.iter().try_for_each(|server| check_server(server))?;
+        self.add(&Chunk { name, bytes, replicas: servers, client: None })
+    }
+
     /// Adds a chunk, as one request or, if it is to be split, several. A server that is named twice counts once.
     fn add(&mut self, chunk: &Chunk<'_>) -> Result<(), String> {
         let replicas = self.distinct(chunk.replicas)?;

@@ -119,7 +119,7 @@ impl Executor {
             undecided: Undecided::new(cluster),
             barred: Barred::default(),
             refused_since_ns: BTreeMap::new(),
-            keeps_to_plan: !plan.transfers.is_empty(),
+            keeps_to_plan: settings.keeps_order && !plan.transfers.is_empty(),
             in_turn: VecDeque::new(),
             to_look_at: Vec::new(),
             limited: VecDeque::new(),

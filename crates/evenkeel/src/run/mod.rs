@@ -411,6 +411,10 @@ pub struct Settings {
     /// How long a request waits for a server to come back, and a transfer for a sign of life (unless it was expected to
     /// take longer).
     pub patience_ns: u64,
+    /// Whether transfers start in the plan's order while everything goes to plan, which is what a makespan that was
+    /// proved takes. If not, the order sets priorities from the start: on real networks no two transfers take the same
+    /// time, and no server should idle because another is a bit behind.
+    pub keeps_order: bool,
     /// Whether any client may take any request. If so, an idle client takes one from the longest list.
     pub shares_work: bool,
     /// The seed of all random choices.
@@ -432,6 +436,7 @@ impl Default for Settings {
             hedge_share: 0.0,
             most_failures: 4,
             patience_ns: 30_000_000_000,
+            keeps_order: true,
             shares_work: false,
             seed: 0,
         }

@@ -1,0 +1,218 @@
+//! `evenkeel get`: reads a data set by a plan.
+
+use std::collections::HashMap;
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use anyhow::{Result, bail};
+use evenkeel_formats::{Reading, read_servers};
+use evenkeel_node::{Options, Progress, Report, get};
+use indicatif::{ProgressBar, ProgressStyle};
+use serde::Serialize;
+use tokio::sync::watch;
+
+use super::{Outcome, live};
+use crate::cli::GetArgs;
+use crate::input::Source;
+use crate::output::{print, printable};
+use crate::text::{count, counted, pairs, size, span, table};
+
+/// Failures that are listed one by one.
+const MOST_FAILURES: usize = 20;
+
+pub(super) fn run(args: &GetArgs) -> Result<Outcome> {
+    let Some((destination, sources)) = args.paths.split_last() else { bail!("name a folder to read into") };
+    if destination.contains("://") {
+        bail!("{destination}: the last argument is the folder to read into, on this machine");
+    }
+    let options = Options {
+        range_bytes: args.range,
+        slots: args.slots,
+        rates: rates(args.servers.as_deref())?,
+        overwrite: args.overwrite,
+        ..Options::default()
+    };
+    let (stop, stopped) = watch::channel(false);
+    stop_on_ctrl_c(stop);
+    let report = live::runtime()?.block_on(async {
+        let catalogue = Arc::new(live::catalogue(&args.source, sources).await?);
+        let bar = progress_bar();
+        let mut show = |progress: Progress| draw(&bar, progress);
+        let report = get(catalogue, Path::new(destination), &options, stopped, &mut show).await;
+        bar.finish_and_clear();
+        Ok::<_, anyhow::Error>(report?)
+    })?;
+    let text = if args.json { serde_json::to_string(&summary(&report))? + "\n" } else { told(&report) };
+    print(&text)?;
+    Ok(match (report.was_stopped, report.failures.is_empty()) {
+        (true, _) => Outcome::Interrupted,
+        (_, true) => Outcome::Done,
+        (_, false) => Outcome::Failed,
+    })
+}
+
+/// The rates in a servers file.
+fn rates(path: Option<&Path>) -> Result<HashMap<String, u64>> {
+    let Some(path) = path else { return Ok(HashMap::new()) };
+    let Source { name, reader } = Source::open(path)?;
+    let servers = read_servers(reader, &Reading::of(&name))?;
+    if servers.rates.is_empty() {
+        bail!("{name}: there is no column `rate`, such as 120MB/s");
+    }
+    Ok(servers.names.iter().map(str::to_owned).zip(servers.rates).collect())
+}
+
+/// Stops at the first Ctrl-C. The second ends the process.
+fn stop_on_ctrl_c(stop: watch::Sender<bool>) {
+    let handler = move || {
+        if stop.send_replace(true) {
+            std::process::exit(130);
+        }
+        let _ = writeln!(std::io::stderr(), "\nstopping; the same command goes on from here");
+    };
+    // Without a handler, Ctrl-C just ends the process, and the journal has what was received.
+    let _ = ctrlc::set_handler(handler);
+}
+
+/// Drawn on standard error, and only if that is a terminal.
+fn progress_bar() -> ProgressBar {
+    let bar = ProgressBar::new(0);
+    match ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} {msg}")
+    {
+        Ok(style) => bar.with_style(style),
+        Err(_) => bar,
+    }
+}
+
+fn draw(bar: &ProgressBar, progress: Progress) {
+    bar.set_length(progress.total.max(progress.received));
+    bar.set_position(progress.received);
+    if let Some(share) = share_of_best(&progress) {
+        bar.set_message(format!("{:.0} % of the fastest possible", share * 100.0));
+    }
+}
+
+/// How fast it is, as a share of what the servers' rates allow.
+fn share_of_best(progress: &Progress) -> Option<f64> {
+    let (bound_s, begun) = progress.bound?;
+    let elapsed_s = progress.elapsed.checked_sub(begun)?.as_secs_f64();
+    let done = progress.received as f64 / progress.total.max(1) as f64;
+    (elapsed_s > 0.5).then(|| (done * bound_s / elapsed_s).min(1.0))
+}
+
+/// The result, for machines.
+#[derive(Serialize)]
+struct Summary<'a> {
+    format: u32,
+    objects: usize,
+    bytes: u64,
+    kept: usize,
+    unverified: usize,
+    resumed_bytes: u64,
+    received_bytes: u64,
+    failed: usize,
+    interrupted: bool,
+    failures: Vec<FailureSummary<'a>>,
+    servers: Vec<ServerSummary<'a>>,
+    seconds: Seconds,
+}
+
+#[derive(Serialize)]
+struct FailureSummary<'a> {
+    key: &'a str,
+    why: &'a str,
+}
+
+#[derive(Serialize)]
+struct ServerSummary<'a> {
+    server: &'a str,
+    rate: Option<u64>,
+    bytes: u64,
+    failures: u64,
+    last_error: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Seconds {
+    all: f64,
+    plan: f64,
+}
+
+fn summary(report: &Report) -> Summary<'_> {
+    Summary {
+        format: 1,
+        objects: report.n_objects,
+        bytes: report.bytes,
+        kept: report.n_kept,
+        unverified: report.n_unverified,
+        resumed_bytes: report.resumed_bytes,
+        received_bytes: report.received_bytes,
+        failed: report.failures.len(),
+        interrupted: report.was_stopped,
+        failures: report.failures.iter().map(|f| FailureSummary { key: &f.key, why: &f.why }).collect(),
+        servers: report
+            .servers
+            .iter()
+            .map(|s| ServerSummary {
+                server: &s.name,
+                rate: s.rate,
+                bytes: s.bytes,
+                failures: s.n_failures,
+                last_error: s.last_error.as_deref(),
+            })
+            .collect(),
+        seconds: Seconds { all: report.elapsed.as_secs_f64(), plan: report.planning.as_secs_f64() },
+    }
+}
+
+fn told(report: &Report) -> String {
+    let elapsed_s = report.elapsed.as_secs_f64();
+    let mut rows = vec![
+        ("objects", count(report.n_objects as u64)),
+        ("size", size(report.bytes as f64)),
+        ("received", format!("{} in {}", size(report.received_bytes as f64), span(elapsed_s))),
+    ];
+    if elapsed_s > 0.0 {
+        rows.push(("rate", format!("{}/s", size(report.received_bytes as f64 / elapsed_s))));
+    }
+    if report.n_kept > 0 {
+        rows.push(("kept", format!("{}, there already", counted(report.n_kept as u64, "object"))));
+    }
+    if report.resumed_bytes > 0 {
+        rows.push(("resumed", format!("{} from an earlier run", size(report.resumed_bytes as f64))));
+    }
+    if report.n_unverified > 0 {
+        let objects = counted(report.n_unverified as u64, "object");
+        rows.push(("unverified", format!("{objects}, for want of a checksum")));
+    }
+    if report.was_stopped {
+        rows.push(("stopped", "the same command goes on from here".to_owned()));
+    }
+    if !report.failures.is_empty() {
+        rows.push(("missing", counted(report.failures.len() as u64, "object")));
+    }
+    let mut text = pairs(&rows) + "\n" + &servers(report);
+    for failure in report.failures.iter().take(MOST_FAILURES) {
+        text += &format!("missing: {}: {}\n", failure.key, failure.why);
+    }
+    if report.failures.len() > MOST_FAILURES {
+        text += &format!("and {} more\n", report.failures.len() - MOST_FAILURES);
+    }
+    printable(&text).into_owned()
+}
+
+fn servers(report: &Report) -> String {
+    let mut rows = vec![["server", "received", "rate", "failures"].map(str::to_owned).to_vec()];
+    for server in &report.servers {
+        let rate = server.rate.map_or("–".to_owned(), |rate| format!("{}/s", size(rate as f64)));
+        rows.push(vec![server.name.clone(), size(server.bytes as f64), rate, count(server.n_failures)]);
+    }
+    let mut text = table(&rows);
+    for server in &report.servers {
+        if let Some(error) = &server.last_error {
+            text += &format!("note: {error}\n");
+        }
+    }
+    text
+}

@@ -1,0 +1,13 @@
+//! Reads a data set by a plan: from the replica and in the order that it chose, planned anew when a server turns out to
+//! be slow or dies.
+
+mod destination;
+mod driver;
+mod get;
+mod journal;
+mod probe;
+mod ranges;
+mod sink;
+mod work;
+
+pub use get::{Failure, GetError, Options, Progress, Report, ServerReport, get};

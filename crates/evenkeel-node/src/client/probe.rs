@@ -1,0 +1,128 @@
+//! Measures how fast servers are by reading a part of what is needed anyway.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use evenkeel_store::{Catalogue, StoreError};
+use futures_util::StreamExt;
+use tokio::task::JoinSet;
+
+use super::work::Item;
+
+/// What a server did while it was measured.
+#[derive(Debug, Default)]
+pub(super) struct Measured {
+    /// Bytes per second; `None` if it sent nothing.
+    pub(super) rate: Option<u64>,
+    /// The ranges that were read, from the beginning of each item: item and chunks.
+    pub(super) received: Vec<(usize, Vec<Bytes>)>,
+    pub(super) error: Option<StoreError>,
+}
+
+/// Items that nobody reads yet.
+#[derive(Debug)]
+struct Unclaimed {
+    of_server: Vec<Vec<usize>>,
+    is_claimed: Vec<bool>,
+}
+
+impl Unclaimed {
+    fn new(n_servers: usize, items: &[Item]) -> Self {
+        let mut of_server = vec![Vec::new(); n_servers];
+        // The last is taken first.
+        for (number, item) in items.iter().enumerate().rev() {
+            item.servers.iter().for_each(|&server| of_server[server].push(number));
+        }
+        Self { of_server, is_claimed: vec![false; items.len()] }
+    }
+
+    fn claim(&mut self, server: usize) -> Option<usize> {
+        while let Some(item) = self.of_server[server].pop() {
+            if !std::mem::replace(&mut self.is_claimed[item], true) {
+                return Some(item);
+            }
+        }
+        None
+    }
+}
+
+/// Reads from all servers at once for about this time, `slots` transfers at each. No byte is read twice.
+pub(super) async fn probe(
+    catalogue: &Arc<Catalogue>,
+    items: &Arc<Vec<Item>>,
+    slots: u32,
+    window: Duration,
+) -> Vec<Measured> {
+    let n_servers = catalogue.servers().len();
+    let unclaimed = Arc::new(Mutex::new(Unclaimed::new(n_servers, items)));
+    let begun = Instant::now();
+    let mut tasks = JoinSet::new();
+    for server in 0..n_servers {
+        for _ in 0..slots {
+            let (catalogue, items, unclaimed) =
+                (Arc::clone(catalogue), Arc::clone(items), Arc::clone(&unclaimed));
+            tasks.spawn(async move {
+                let mut received = Vec::new();
+                let claim = || unclaimed.lock().unwrap_or_else(PoisonError::into_inner).claim(server);
+                let mut error = None;
+                while begun.elapsed() < window
+                    && error.is_none()
+                    && let Some(item) = claim()
+                {
+                    let (chunks, result) = read(&catalogue, &items[item], server, begun, window).await;
+                    received.push((item, chunks));
+                    error = result.err();
+                }
+                (server, received, begun.elapsed(), error)
+            });
+        }
+    }
+    let mut measured: Vec<Measured> = (0..n_servers).map(|_| Measured::default()).collect();
+    while let Some(done) = tasks.join_next().await {
+        let Ok((server, received, took, error)) = done else { continue };
+        let measured = &mut measured[server];
+        let bytes: usize = received.iter().flat_map(|(_, chunks)| chunks).map(Bytes::len).sum();
+        if bytes > 0 {
+            // Each slot for itself: they need not end together.
+            let rate = (bytes as f64 / took.as_secs_f64().max(1e-6)) as u64;
+            measured.rate = Some(measured.rate.unwrap_or(0) + rate.max(1));
+        }
+        measured.received.extend(received);
+        measured.error = error.or(measured.error.take());
+    }
+    measured
+}
+
+/// Reads an item, or its beginning if the time is over and the rest would take long.
+async fn read(
+    catalogue: &Catalogue,
+    item: &Item,
+    server: usize,
+    begun: Instant,
+    window: Duration,
+) -> (Vec<Bytes>, Result<(), StoreError>) {
+    let (mut chunks, mut received, started) = (Vec::new(), 0_u64, Instant::now());
+    let bytes = item.range.end - item.range.start;
+    let body = catalogue.read(&catalogue.objects()[item.object], server, item.range.clone());
+    let give_up_at = begun + window * 3;
+    let Ok(body) = tokio::time::timeout_at(give_up_at.into(), body).await else { return (chunks, Ok(())) };
+    let mut body = match body {
+        Ok(body) => body,
+        Err(error) => return (chunks, Err(error)),
+    };
+    while let Ok(Some(chunk)) = tokio::time::timeout_at(give_up_at.into(), body.next()).await {
+        match chunk {
+            Ok(chunk) => {
+                received += chunk.len() as u64;
+                chunks.push(chunk);
+            }
+            Err(error) => return (chunks, Err(error)),
+        }
+        let rest = started.elapsed().mul_f64((bytes - received) as f64 / received.max(1) as f64);
+        if begun.elapsed() > window && rest > window / 2 {
+            break;
+        }
+    }
+    (chunks, Ok(()))
+}

@@ -1,0 +1,23 @@
+//! Sources by the addresses that people write.
+
+use crate::error::{Problem, StoreError};
+use crate::{Folder, Http, Source};
+
+/// Opens the source at an address: `http://…`, `https://…`, `file:///…` or a path. Nothing is asked of it yet.
+///
+/// An address of a web server that ends with `/` is a folder, any other a single file.
+pub fn open(address: &str) -> Result<Box<dyn Source>, StoreError> {
+    match address.split_once("://") {
+        None => Ok(Box::new(Folder::new(address))),
+        Some(("file", path)) if path.starts_with('/') => Ok(Box::new(Folder::new(path))),
+        Some(("file", _)) => {
+            let problem = "a file address has three slashes, file:///path, and names a folder or file here";
+            Err(Problem::Unsupported(problem.to_owned()).at(address))
+        }
+        Some(("http" | "https", _)) => Ok(Box::new(Http::new(address)?)),
+        Some((scheme, _)) => {
+            let problem = format!("{scheme}:// is not known; give http://, https://, file:/// or a path");
+            Err(Problem::Unsupported(problem).at(address))
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! Judges what a web server answered: is it the data that was asked for?
+
+use std::ops::Range;
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+use reqwest::StatusCode;
+use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, RETRY_AFTER};
+
+use crate::Object;
+use crate::error::{Problem, StoreError};
+use crate::hash::{Algorithm, Hash};
+
+fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
+    headers.get(name)?.to_str().ok().map(str::trim)
+}
+
+/// The problem that a status means, unless it is a success.
+pub(super) fn refusal(status: StatusCode, headers: &HeaderMap) -> Option<Problem> {
+    Some(match status {
+        status if status.is_success() => return None,
+        StatusCode::NOT_FOUND | StatusCode::GONE => Problem::NotFound,
+        StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => Problem::Changed,
+        StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN | StatusCode::PROXY_AUTHENTICATION_REQUIRED => {
+            Problem::Denied(status.to_string())
+        }
+        StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => {
+            Problem::Refused { retry_after: text(headers, RETRY_AFTER.as_str()).and_then(retry_after) }
+        }
+        status if status.is_server_error() => Problem::Unreachable(status.to_string()),
+        status => Problem::Unsupported(format!("the server answers {status}")),
+    })
+}
+
+/// A time to wait: seconds, or a date.
+fn retry_after(text: &str) -> Option<Duration> {
+    if let Ok(seconds) = text.parse() {
+        return Some(Duration::from_secs(seconds));
+    }
+    let at = httpdate::parse_http_date(text).ok()?;
+    Some(at.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// The problem behind an error of the connection.
+pub(super) fn broken(error: &reqwest::Error) -> Problem {
+    if error.is_timeout() {
+        return Problem::TimedOut;
+    }
+    if error.is_redirect() {
+        return Problem::Unsupported("it redirects in circles, or too often".to_owned());
+    }
+    // The innermost cause says what happened; the outer ones repeat the address.
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    Problem::Unreachable(cause.to_string())
+}
+
+/// The length of the body of an answer.
+pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
+    text(headers, CONTENT_LENGTH.as_str())?.parse().ok()
+}
+
+/// The tag of the version that the server has.
+pub(super) fn entity_tag(headers: &HeaderMap) -> Option<String> {
+    text(headers, ETAG.as_str()).map(str::to_owned)
+}
+
+/// The checksums that headers tell: `Digest` (RFC 3230), `Repr-Digest` (RFC 9530), `Content-MD5`.
+pub(super) fn hashes(headers: &HeaderMap) -> Vec<Hash> {
+    let mut hashes = Vec::new();
+    for name in ["digest", "repr-digest"] {
+        for part in text(headers, name).unwrap_or_default().split(',') {
+            let Some((algorithm, value)) = part.trim().split_once('=') else { continue };
+            let Some(algorithm) = Algorithm::named(algorithm) else { continue };
+            let value = value.trim_matches(':');
+            let hash = Hash::from_hex(algorithm, value).or_else(|| Hash::from_base64(algorithm, value));
+            hashes.extend(hash);
+        }
+    }
+    let md5 = text(headers, "content-md5").and_then(|value| Hash::from_base64(Algorithm::Md5, value));
+    hashes.extend(md5);
+    hashes.sort_by_key(|hash: &Hash| hash.algorithm);
+    hashes.dedup_by_key(|hash| hash.algorithm);
+    hashes
+}
+
+/// Whether the answer is the whole object.
+pub(super) fn is_whole(headers: &HeaderMap, object: &Object) -> Result<(), Problem> {
+    match length(headers) {
+        Some(bytes) if bytes != object.bytes => Err(Problem::Changed),
+        _ => has_not_changed(headers, object),
+    }
+}
+
+/// Whether the answer is this range of the object.
+pub(super) fn is_range(headers: &HeaderMap, object: &Object, range: &Range<u64>) -> Result<(), Problem> {
+    let told = text(headers, CONTENT_RANGE.as_str()).unwrap_or_default();
+    let expected = format!("bytes {}-{}/", range.start, range.end - 1);
+    match told.strip_prefix(&expected) {
+        Some(total) if total == "*" || total.parse() == Ok(object.bytes) => has_not_changed(headers, object),
+        Some(_) => Err(Problem::Changed),
+        None => Err(Problem::Damaged(format!(
+            "bytes {}-{} were asked for, and it sent `{told}`",
+            range.start,
+            range.end - 1
+        ))),
+    }
+}
+
+fn has_not_changed(headers: &HeaderMap, object: &Object) -> Result<(), Problem> {
+    match (&object.identity, entity_tag(headers)) {
+        (Some(listed), Some(now)) if *listed != now => Err(Problem::Changed),
+        _ => Ok(()),
+    }
+}
+
+/// A body cut to its length: more than that is damage, less is a broken connection.
+pub(super) fn exactly(
+    bytes: u64,
+    address: String,
+    chunks: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
+) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
+    let state = Some((Box::pin(chunks), bytes, address));
+    stream::unfold(state, |state| async move {
+        let (mut chunks, left, address) = state?;
+        match chunks.next().await {
+            Some(Ok(chunk)) if chunk.len() as u64 <= left => {
+                let left = left - chunk.len() as u64;
+                Some((Ok(chunk), Some((chunks, left, address))))
+            }
+            Some(Ok(_)) => {
+                let problem = Problem::Damaged("more bytes than were asked for".to_owned());
+                Some((Err(problem.at(address)), None))
+            }
+            Some(Err(error)) => Some((Err(broken(&error).at(address)), None)),
+            None if left == 0 => None,
+            None => {
+                let problem = Problem::Unreachable("the connection ended too early".to_owned());
+                Some((Err(problem.at(address)), None))
+            }
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_range_must_be_the_one_asked_for() {
+        let object = Object::on_one_server("k".into(), "a".into(), 100, Some("\"v1\"".into()));
+        let judge = |range: &str, tag: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(CONTENT_RANGE, range.parse().expect("a header"));
+            headers.insert(ETAG, tag.parse().expect("a header"));
+            is_range(&headers, &object, &(10..20))
+        };
+        assert_eq!(judge("bytes 10-19/100", "\"v1\""), Ok(()));
+        assert_eq!(judge("bytes 10-19/*", "\"v1\""), Ok(()));
+        assert_eq!(judge("bytes 10-19/101", "\"v1\""), Err(Problem::Changed));
+        assert_eq!(judge("bytes 10-19/100", "\"v2\""), Err(Problem::Changed));
+        assert!(matches!(judge("bytes 0-9/100", "\"v1\""), Err(Problem::Damaged(_))));
+        assert!(matches!(judge("", "\"v1\""), Err(Problem::Damaged(_))));
+    }
+
+    #[test]
+    fn checksums_are_found_in_headers() {
+        let mut headers = HeaderMap::new();
+        headers.insert(
+            "digest",
+            "adler32=091e01de, MD5=JfnnlDI7RTiF9RgfG2JNCw==, x=y".parse().expect("a header"),
+        );
+        headers.insert("content-md5", "JfnnlDI7RTiF9RgfG2JNCw==".parse().expect("a header"));
+        let found: Vec<String> = hashes(&headers).iter().map(|hash| format!("{hash:?}")).collect();
+        assert_eq!(found, ["md5:25f9e794323b453885f5181f1b624d0b", "adler32:091e01de"]);
+    }
+}

@@ -1,0 +1,99 @@
+//! Data on real storage: what there is, which servers hold it, and reads from a chosen replica.
+//!
+//! A [`Source`] is one place that people can name by an address: a folder, a web server, later an object store or a
+//! file system with many servers. It lists objects with the servers that hold them, and reads any range of an object
+//! from the server that its caller chose. It decides nothing: which server serves what is the business of a plan.
+//!
+//! A [`Catalogue`] joins sources. Mirrors of the same data become replicas of the same objects, but only where a
+//! checksum shows that they are the same; differences are reported, never mixed.
+//!
+//! ```no_run
+//! use evenkeel_store::{Catalogue, Trust, open};
+//!
+//! # async fn example() -> Result<(), evenkeel_store::StoreError> {
+//! let mirrors = vec![open("https://a.example.org/data/")?, open("https://b.example.org/data/")?];
+//! let catalogue = Catalogue::of_mirrors(mirrors, Trust::Checksums).await?;
+//! for object in catalogue.objects() {
+//!     println!("{}: {} bytes, {} replicas", object.key, object.bytes, object.copies.len());
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod address;
+mod catalogue;
+mod error;
+mod folder;
+mod hash;
+pub mod http;
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+
+pub use address::open;
+pub use catalogue::{Catalogue, CatalogueObject, Copy, Remark, Trust};
+pub use error::{Problem, StoreError};
+pub use folder::Folder;
+pub use hash::{Algorithm, Hash, Hasher};
+pub use http::Http;
+
+/// The bytes of a range, in order, as they come.
+pub type Body = BoxStream<'static, Result<Bytes, StoreError>>;
+
+/// Storage with one or more servers.
+pub trait Source: Debug + Send + Sync {
+    /// The names of its servers, by which people know them. [`Extent::servers`] counts in this list.
+    fn servers(&self) -> &[String];
+
+    /// Lists all objects, in pages as they come. Each object is listed once, in no particular order.
+    fn list(&self) -> BoxStream<'_, Result<Vec<Object>, StoreError>>;
+
+    /// Reads a range of an object from one of the servers that hold it.
+    ///
+    /// The body has exactly the bytes of the range, or ends with an error. If the object is no longer the one that was
+    /// listed, as far as its [`identity`](Object::identity) shows, this fails with [`Problem::Changed`].
+    fn read<'a>(
+        &'a self,
+        object: &'a Object,
+        server: usize,
+        range: Range<u64>,
+    ) -> BoxFuture<'a, Result<Body, StoreError>>;
+}
+
+/// An object of a source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Object {
+    /// Its name, relative to the source's address, with `/` between folders.
+    pub key: String,
+    /// Where the source finds it again.
+    pub address: String,
+    /// Its size.
+    pub bytes: u64,
+    /// The version that was listed, if the source can tell versions apart: an entity tag, or a time of modification.
+    pub identity: Option<String>,
+    /// Its checksums, as far as the source knows them.
+    pub hashes: Vec<Hash>,
+    /// Who holds which part, in order. Together they are the whole object.
+    pub extents: Vec<Extent>,
+}
+
+/// Consecutive bytes of an object that are held by the same servers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extent {
+    /// The number of bytes.
+    pub bytes: u64,
+    /// The servers that hold them, counted in [`Source::servers`].
+    pub servers: Vec<u32>,
+}
+
+impl Object {
+    /// An object held whole by the only server of its source.
+    pub(crate) fn on_one_server(key: String, address: String, bytes: u64, identity: Option<String>) -> Self {
+        let extents = vec![Extent { bytes, servers: vec![0] }];
+        Self { key, address, bytes, identity, hashes: Vec::new(), extents }
+    }
+}
