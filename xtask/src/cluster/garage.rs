@@ -77,7 +77,7 @@ pub(crate) fn remove_data(folder: &Path) {
 pub(crate) fn join(servers: &[Server], credentials: &Path) -> Result<()> {
     let first = &servers[0];
     for server in servers {
-        // The number and address of a node: `0123…@10.77.0.11:3901`.
+        // The key and address of a node: `0123…@10.77.0.11:3901`.
         let node = garage(server, &["node", "id", "-q"])?;
         let id = node.trim().split('@').next().unwrap_or_default();
         if server.host != first.host {
@@ -87,9 +87,13 @@ pub(crate) fn join(servers: &[Server], credentials: &Path) -> Result<()> {
         garage(first, &["layout", "assign", id, "-z", "here", "-c", "100G"])?;
     }
     garage(first, &["layout", "apply", "--version", "1"])?;
-    let (key, secret) = (format!("GK{}", random_hex(12)?), random_hex(32)?);
-    // The first command that needs a quorum waits for the nodes to agree on the layout.
-    poll(first, || garage(first, &["key", "import", "--yes", "-n", BUCKET, &key, &secret]))?;
+    // The first command that needs a quorum waits until the nodes agree on the layout. An attempt that fails may have
+    // stored its key at some nodes, so each has its own.
+    let (key, secret) = poll(first, || {
+        let (key, secret) = (format!("GK{}", random_hex(12)?), random_hex(32)?);
+        garage(first, &["key", "import", "--yes", "-n", BUCKET, &key, &secret])?;
+        Ok((key, secret))
+    })?;
     garage(first, &["bucket", "create", BUCKET])?;
     garage(first, &["bucket", "allow", BUCKET, "--read", "--write", "--owner", "--key", &key])?;
     let lines = format!("aws_access_key_id = {key}\naws_secret_access_key = {secret}\nregion = {REGION}\n");
