@@ -6,7 +6,7 @@ use std::os::unix::fs::{chown, symlink};
 use std::process::Command;
 
 use super::lifecycle::{Server, write};
-use crate::run::{Result, output, require_program};
+use crate::run::{Result, output, require_program, works};
 
 /// It refuses to run as root; Debian's package makes this user.
 const USER: &str = "xrootd";
@@ -33,7 +33,12 @@ pub(crate) fn prepare(server: &Server) -> Result<Vec<String>> {
     };
     let (uid, gid) = (user("-u")?, user("-g")?);
     for folder in [&server.home, &server.folder] {
-        chown(folder, Some(uid), Some(gid)).map_err(|error| format!("{}: {error}", folder.display()))?;
+        let path = folder.display().to_string();
+        chown(folder, Some(uid), Some(gid)).map_err(|error| format!("{path}: {error}"))?;
+        // A server that cannot enter it, as in a checkout below /root, would start and refuse every request.
+        if !works("runuser", &["-u", USER, "--", "test", "-w", &path]) {
+            return Err(format!("user {USER} cannot enter {path}; `chmod o+x` the folders above it"));
+        }
     }
     Ok(["xrootd", "-R", USER, "-c", &file.display().to_string(), "-n", &server.host.name]
         .map(str::to_owned)
