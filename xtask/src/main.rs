@@ -1,6 +1,7 @@
 //! The project's own tasks. `cargo xtask` lists them.
 
 mod campaign;
+mod cluster;
 mod licences;
 mod reproduce;
 mod run;
@@ -29,8 +30,9 @@ fn main() -> ExitCode {
         ["campaign", "fuzz", runs] => campaign::fuzz(runs),
         ["campaign", "worlds"] => campaign::worlds("170"),
         ["campaign", "worlds", times] => campaign::worlds(times),
+        ["cluster", rest @ ..] => return cluster::main(rest),
         _ => {
-            print!("{HELP}");
+            print!("{HELP}{}", cluster::HELP);
             return ExitCode::from(2);
         }
     };

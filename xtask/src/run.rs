@@ -12,6 +12,11 @@ pub(crate) fn root() -> PathBuf {
     here.parent().map_or(here.clone(), PathBuf::from)
 }
 
+/// The folder of everything that is built.
+pub(crate) fn target() -> PathBuf {
+    root().join(std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned()))
+}
+
 /// Runs a program in the root of the workspace and prints its command line.
 pub(crate) fn run(program: &str, args: &[&str]) -> Result<()> {
     run_with(program, args, &[])
@@ -20,13 +25,43 @@ pub(crate) fn run(program: &str, args: &[&str]) -> Result<()> {
 /// The same with environment variables set.
 pub(crate) fn run_with(program: &str, args: &[&str], variables: &[(&str, &str)]) -> Result<()> {
     println!("\n$ {program} {}", args.join(" "));
-    let status =
-        Command::new(program).args(args).envs(variables.iter().copied()).current_dir(root()).status();
-    match status {
+    finish(Command::new(program).args(args).envs(variables.iter().copied()).current_dir(root()))
+}
+
+/// Runs an installer. All that it prints goes to standard error, since standard output belongs to the task.
+pub(crate) fn install(program: &str, args: &[&str]) -> Result<()> {
+    eprintln!("\n$ {program} {}", args.join(" "));
+    let mut command = Command::new(program);
+    command.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null()).stdout(std::io::stderr());
+    finish(command.args(args).current_dir(root()))
+}
+
+fn finish(command: &mut Command) -> Result<()> {
+    match command.status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{program} {} ended with {status}", args.join(" "))),
-        Err(error) => Err(format!("cannot start {program}: {error}")),
+        Ok(status) => Err(format!("{} ended with {status}", line(command))),
+        Err(error) => Err(format!("cannot start {}: {error}", command.get_program().display())),
     }
+}
+
+/// What a program prints. If it fails, the first line of what it complains about is the error.
+pub(crate) fn output(command: &mut Command) -> Result<String> {
+    let output = command.output();
+    let output =
+        output.map_err(|error| format!("cannot start {}: {error}", command.get_program().display()))?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    let complaint = String::from_utf8_lossy(&output.stderr);
+    let complaint = complaint.lines().find(|line| !line.trim().is_empty());
+    let complaint = complaint.map_or_else(|| format!("ended with {}", output.status), str::to_owned);
+    Err(format!("{}: {complaint}", line(command)))
+}
+
+/// The command line.
+fn line(command: &Command) -> String {
+    let words = std::iter::once(command.get_program()).chain(command.get_args());
+    words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
 }
 
 /// Whether a program is installed and answers.
@@ -41,7 +76,7 @@ pub(crate) fn require_cargo_tool(name: &str, install_args: &[&str]) -> Result<()
     if works("cargo", &[subcommand, "--version"]) {
         return Ok(());
     }
-    run("cargo", &[&["install", "--locked", name], install_args].concat())
+    install("cargo", &[&["install", "--locked", name], install_args].concat())
 }
 
 /// Installs Debian packages if a program does not work without them.
@@ -53,8 +88,8 @@ pub(crate) fn require_program(program: &str, args: &[&str], packages: &[&str]) -
     if !works("apt-get", &["--version"]) {
         return Err(format!("{program} is missing; install it (on Debian the packages {wanted})"));
     }
-    run("apt-get", &["update", "-q"])?;
-    run("apt-get", &[&["install", "-y", "-q", "--no-install-recommends"], packages].concat())
+    install("apt-get", &["update", "-q"])?;
+    install("apt-get", &[&["install", "-y", "-q", "--no-install-recommends"], packages].concat())
 }
 
 /// The name of Chromium, which opens pages in tests. Installs it if it is missing.

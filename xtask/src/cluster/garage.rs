@@ -1,0 +1,117 @@
+//! Garage: a replicated S3 store, one node in each namespace, with the S3 protocol on port 3900.
+
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use super::lifecycle::{Server, poll, write};
+use super::network;
+use crate::run::{self, Result, output, target, works};
+
+const VERSION: &str = "2.5.0";
+/// The bucket that is made, and the name of its key.
+pub(crate) const BUCKET: &str = "evenkeel";
+const REGION: &str = "garage";
+
+/// Builds Garage, which no Debian package contains: about 8 minutes on two cores, once for each target folder.
+pub(crate) fn install() -> Result<()> {
+    if is_installed() {
+        return Ok(());
+    }
+    let root = root().display().to_string();
+    run::install("cargo", &["install", "garage", "--version", VERSION, "--locked", "--root", &root])
+}
+
+pub(crate) fn is_installed() -> bool {
+    works(&program(), &["--version"])
+}
+
+fn root() -> PathBuf {
+    target().join("garage")
+}
+
+fn program() -> String {
+    root().join("bin/garage").display().to_string()
+}
+
+/// Writes the configuration. Returns the command that serves in the foreground.
+pub(crate) fn prepare(server: &Server, replicas: u8, rpc_secret: &str) -> Result<Vec<String>> {
+    let file = configuration_file(server);
+    let meta = server.folder.join("meta");
+    if meta.exists() {
+        return Err(format!(
+            "{} belongs to an earlier node; remove it or name another --root",
+            meta.display()
+        ));
+    }
+    let (folder, address) = (server.folder.display(), server.host.address);
+    let text = format!(
+        "metadata_dir = '{folder}/meta'
+data_dir = '{folder}/data'
+replication_factor = {replicas}
+rpc_bind_addr = '0.0.0.0:3901'
+rpc_public_addr = '{address}:3901'
+rpc_secret = '{rpc_secret}'
+
+[s3_api]
+s3_region = '{REGION}'
+api_bind_addr = '0.0.0.0:3900'
+"
+    );
+    write(&file, &text)?;
+    Ok([&program(), "-c", &file.display().to_string(), "server"].map(str::to_owned).to_vec())
+}
+
+fn configuration_file(server: &Server) -> PathBuf {
+    server.home.join("garage.toml")
+}
+
+/// Removes what a node wrote into its folder.
+pub(crate) fn remove_data(folder: &Path) {
+    for part in ["meta", "data"] {
+        let _ = fs::remove_dir_all(folder.join(part));
+    }
+}
+
+/// Joins running nodes into one store, with a bucket and a key. Writes the credentials to a file as AWS's tools read it.
+pub(crate) fn join(servers: &[Server], credentials: &Path) -> Result<()> {
+    let first = &servers[0];
+    for server in servers {
+        // The key and address of a node: `0123…@10.77.0.11:3901`.
+        let node = garage(server, &["node", "id", "-q"])?;
+        let id = node.trim().split('@').next().unwrap_or_default();
+        if server.host != first.host {
+            poll(server, || garage(first, &["node", "connect", node.trim()]))?;
+        }
+        // Capacities matter only relative to each other.
+        garage(first, &["layout", "assign", id, "-z", "here", "-c", "100G"])?;
+    }
+    garage(first, &["layout", "apply", "--version", "1"])?;
+    // The first command that needs a quorum waits until the nodes agree on the layout. An attempt that fails may have
+    // stored its key at some nodes, so each has its own.
+    let (key, secret) = poll(first, || {
+        let (key, secret) = (format!("GK{}", random_hex(12)?), random_hex(32)?);
+        garage(first, &["key", "import", "--yes", "-n", BUCKET, &key, &secret])?;
+        Ok((key, secret))
+    })?;
+    garage(first, &["bucket", "create", BUCKET])?;
+    garage(first, &["bucket", "allow", BUCKET, "--read", "--write", "--owner", "--key", &key])?;
+    let lines = format!("aws_access_key_id = {key}\naws_secret_access_key = {secret}\nregion = {REGION}\n");
+    write(credentials, &format!("[default]\n{lines}"))
+}
+
+/// Runs a command on a node.
+fn garage(server: &Server, args: &[&str]) -> Result<String> {
+    let mut command = network::command(&server.host.namespace(), &program());
+    output(command.arg("-c").arg(configuration_file(server)).args(args))
+        .map_err(|error| format!("{error}; see {}", server.log().display()))
+}
+
+/// Random bytes in hexadecimal digits.
+pub(crate) fn random_hex(bytes: usize) -> Result<String> {
+    let mut drawn = vec![0; bytes];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut drawn))
+        .map_err(|error| format!("/dev/urandom: {error}"))?;
+    Ok(drawn.iter().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat())
+}

@@ -1,0 +1,265 @@
+//! Bringing a cluster up and taking it down.
+//!
+//! A machine has one cluster at most. Its state folder, `target/cluster`, holds configurations, logs and, unless told
+//! otherwise, the files that are served.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::network::{self, Host};
+use super::{Failure, Kind, garage, nginx, xrootd};
+use crate::run::{Result, output, require_program, target};
+
+/// How long servers may take to answer. They take a second or two, more on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What `up` makes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Wish {
+    pub(crate) kind: Kind,
+    pub(crate) servers: u8,
+    pub(crate) clients: u8,
+    /// What each server may send, as `tc` reads it, or `none`.
+    pub(crate) rate: String,
+    /// Has a folder `sN` for each server. In the state folder if absent.
+    pub(crate) root: Option<PathBuf>,
+    /// How many nodes of Garage keep each object.
+    pub(crate) replicas: u8,
+}
+
+/// A server to be started.
+#[derive(Debug)]
+pub(crate) struct Server {
+    pub(crate) host: Host,
+    /// What it serves.
+    pub(crate) folder: PathBuf,
+    /// Its configuration and logs.
+    pub(crate) home: PathBuf,
+    /// 0 until it is started.
+    pid: u32,
+}
+
+impl Server {
+    pub(crate) fn log(&self) -> PathBuf {
+        self.home.join("log")
+    }
+
+    fn is_running(&self) -> bool {
+        // A process that has ended has no command line, even before anyone has waited for it.
+        fs::read(format!("/proc/{}/cmdline", self.pid)).is_ok_and(|line| !line.is_empty())
+    }
+
+    fn describe(&self, kind: Kind) -> Value {
+        json!({
+            "name": self.host.name,
+            "address": kind.address(&self.host),
+            "folder": self.folder,
+            "log": self.log(),
+            "pid": self.pid,
+        })
+    }
+
+    /// The last thing it said, and where there is more.
+    fn last_words(&self) -> String {
+        let log = self.log();
+        let text = fs::read(&log).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let last = text.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it logged nothing");
+        format!("{}; see {}", last.trim(), log.display())
+    }
+}
+
+/// Replaces whatever is there by a new cluster. Returns its description.
+pub(crate) fn up(wish: &Wish) -> std::result::Result<Value, Failure> {
+    let _lock = lock()?;
+    let state = state_folder();
+    if let Some(owner) = network::owner().filter(|owner| *owner != state && owner.exists()) {
+        let owner = owner.display();
+        return Err(format!("a cluster of another checkout is up ({owner}); take it down first").into());
+    }
+    let unsupported = |reason| {
+        let remedy = "use a machine where root may make them";
+        Failure::Unsupported(format!("network namespaces are not allowed here; {remedy} ({reason})"))
+    };
+    require_program("ip", &["-V"], &["iproute2"]).map_err(unsupported)?;
+    remove()?;
+    let servers: Vec<Host> = (1..=wish.servers).map(Host::server).collect();
+    let clients: Vec<Host> = (1..=wish.clients).map(Host::client).collect();
+    let hosts: Vec<&Host> = servers.iter().chain(&clients).collect();
+    let made = network::build(&state, &hosts).map_err(unsupported);
+    let made = made.and_then(|()| Ok(start(wish, &state, &servers, &clients)?));
+    if made.is_err() {
+        // The logs stay, since the error names them.
+        network::remove()?;
+    }
+    made
+}
+
+/// Starts the servers in a network that exists, and waits until the first client can read from each.
+fn start(wish: &Wish, state: &Path, servers: &[Host], clients: &[Host]) -> Result<Value> {
+    servers.iter().try_for_each(|server| network::shape(&server.namespace(), &wish.rate))?;
+    require_program("curl", &["--version"], &["curl"])?;
+    wish.kind.install()?;
+    make_folder(state)?;
+    let root = std::path::absolute(wish.root.clone().unwrap_or_else(|| state.join("data")));
+    let root = root.map_err(|error| format!("cannot tell where the root folder is: {error}"))?;
+    let mut servers: Vec<Server> = servers
+        .iter()
+        .map(|host| Server {
+            host: host.clone(),
+            folder: root.join(&host.name),
+            home: state.join(&host.name),
+            pid: 0,
+        })
+        .collect();
+    let folders: Vec<&Path> = std::iter::once(&root)
+        .chain(servers.iter().map(|server| &server.folder))
+        .map(PathBuf::as_path)
+        .collect();
+    let mut described = json!({
+        "kind": wish.kind.name(),
+        "made": folders.iter().filter(|folder| !folder.exists()).collect::<Vec<_>>(),
+    });
+    // Before anything is written there, so that `down` knows what to remove.
+    write(&description_file(state), &described.to_string())?;
+    folders.iter().try_for_each(|folder| make_folder(folder))?;
+    let rpc_secret = garage::random_hex(32)?;
+    for server in &mut servers {
+        make_folder(&server.home)?;
+        let command = match wish.kind {
+            Kind::Nginx => nginx::prepare(server)?,
+            Kind::Xrootd => xrootd::prepare(server)?,
+            Kind::Garage => garage::prepare(server, wish.replicas, &rpc_secret)?,
+        };
+        server.pid = spawn(server, &command)?;
+    }
+    for server in &servers {
+        await_answer(wish.kind, server, &clients[0])?;
+    }
+    described["servers"] = servers.iter().map(|server| server.describe(wish.kind)).collect();
+    described["clients"] = clients
+        .iter()
+        .map(|client| json!({ "name": client.name, "address": client.address.to_string() }))
+        .collect();
+    if wish.kind == Kind::Garage {
+        let credentials = state.join("credentials");
+        garage::join(&servers, &credentials)?;
+        described["credentials"] = json!(credentials);
+    }
+    write(&description_file(state), &described.to_string())?;
+    Ok(described)
+}
+
+/// Starts a server that outlives this command.
+fn spawn(server: &Server, command: &[String]) -> Result<u32> {
+    let path = server.log();
+    let log = File::create(&path).and_then(|log| Ok((log.try_clone()?, log)));
+    let (stdout, stderr) = log.map_err(|error| format!("{}: {error}", path.display()))?;
+    let child = network::command(&server.host.namespace(), &command[0])
+        .args(&command[1..])
+        .stdin(Stdio::null())
+        .stdout(stdout)
+        .stderr(stderr)
+        // Ctrl-C is meant for this command and not for the servers.
+        .process_group(0)
+        .spawn();
+    child.map(|child| child.id()).map_err(|error| format!("cannot start ip: {error}"))
+}
+
+/// Waits until a server answers a client over the network as it should.
+fn await_answer(kind: Kind, server: &Server, client: &Host) -> Result<()> {
+    let (url, expected) = (kind.address(&server.host), kind.first_status());
+    let args = ["-sS", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "5", &url];
+    poll(server, || {
+        let status = output(network::command(&client.namespace(), "curl").args(args))
+            .map_err(|error| format!("{error}: {}", server.last_words()))?;
+        if status == expected {
+            return Ok(());
+        }
+        Err(format!("{url} answers with status {status}, not {expected}: {}", server.last_words()))
+    })
+}
+
+/// Tries until it works, for as long as the server runs and patience lasts. Returns the last error then.
+pub(crate) fn poll<T>(server: &Server, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let is_over = Instant::now() > deadline;
+        match attempt() {
+            Ok(done) => return Ok(done),
+            Err(error) if is_over => return Err(format!("{error} (waited {} s)", PATIENCE.as_secs())),
+            Err(_) if !server.is_running() => {
+                return Err(format!("{} ended: {}", server.host.name, server.last_words()));
+            }
+            Err(_) => sleep(Duration::from_millis(50)),
+        }
+    }
+}
+
+/// Takes the cluster down, or what there is of it. Returns false if there was none, or one of another kind.
+pub(crate) fn down(kind: Option<Kind>) -> Result<bool> {
+    let _lock = lock()?;
+    let running = describe().and_then(|cluster| Kind::parse(cluster["kind"].as_str()?));
+    if kind.is_some() && running.is_some() && running != kind {
+        return Ok(false);
+    }
+    remove()
+}
+
+/// Removes processes, namespaces and folders. Returns whether there was anything.
+fn remove() -> Result<bool> {
+    let mut states = vec![state_folder()];
+    states.extend(network::owner().filter(|owner| *owner != states[0]));
+    let was_there = !network::namespaces().is_empty() || states.iter().any(|state| state.exists());
+    network::remove()?;
+    for state in states.iter().filter(|state| state.exists()) {
+        let described = read(state).unwrap_or_default();
+        let made = described["made"].as_array().map_or(&[][..], Vec::as_slice);
+        for folder in made.iter().rev().filter_map(Value::as_str).map(Path::new) {
+            if described["kind"] == Kind::Garage.name() {
+                garage::remove_data(folder);
+            }
+            // Not if it holds files, which are others': in the state folder they go with it, elsewhere they stay.
+            let _ = fs::remove_dir(folder);
+        }
+        fs::remove_dir_all(state).map_err(|error| format!("{}: {error}", state.display()))?;
+    }
+    Ok(was_there)
+}
+
+/// The description of the cluster that is up. One that is half-made has no servers in it.
+pub(crate) fn describe() -> Option<Value> {
+    read(&network::owner()?)
+}
+
+fn read(state: &Path) -> Option<Value> {
+    serde_json::from_str(&fs::read_to_string(description_file(state)).ok()?).ok()
+}
+
+fn description_file(state: &Path) -> PathBuf {
+    state.join("cluster.json")
+}
+
+fn state_folder() -> PathBuf {
+    target().join("cluster")
+}
+
+/// Waits for any other `up` or `down` on this machine. The folder is always there, and locking it leaves nothing behind.
+fn lock() -> Result<File> {
+    let lock = File::open("/run").and_then(|folder| folder.lock().map(|()| folder));
+    lock.map_err(|error| format!("cannot lock /run: {error}"))
+}
+
+pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
+    fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+fn make_folder(folder: &Path) -> Result<()> {
+    fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
+}

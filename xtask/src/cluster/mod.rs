@@ -1,0 +1,271 @@
+//! `cargo xtask cluster`: real servers, which we did not write, in network namespaces with shaped links.
+
+mod garage;
+mod lifecycle;
+mod network;
+mod nginx;
+mod selftest;
+mod xrootd;
+
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use serde_json::Value;
+
+use crate::run::Result;
+use lifecycle::Wish;
+use network::Host;
+pub(crate) use selftest::selftest;
+
+pub(crate) const HELP: &str = "\
+  cargo xtask cluster KIND up …     real servers in network namespaces with shaped links, for tests and races, as root;
+                                    KIND is nginx, xrootd or garage; replaces a cluster that is up
+      --servers N                   s1, s2 … at 10.77.0.11 … (default 8)
+      --clients N                   c1, c2 … at 10.77.0.101 … (default 1)
+      --rate RATE                   what each server may send, as tc reads it, or `none` (default 100mbit)
+      --root DIR                    has the folder sN that server sN serves (default: in target/cluster)
+      --replicas N                  how many nodes of Garage keep each object (default 3)
+      --json                        prints an object with servers and clients, and not only the addresses
+  cargo xtask cluster [KIND] down   removes all of it
+  cargo xtask cluster status        what is up
+  cargo xtask cluster shape HOST RATE
+                                    changes what one host may send, at once; `none` lifts the limit
+  cargo xtask cluster exec HOST -- COMMAND …
+                                    runs a command where that host is
+  cargo xtask cluster selftest [KIND …]
+                                    brings clusters up, reads, shapes, kills, and checks that nothing is left (default:
+                                    nginx and xrootd)
+  Exit code 3 says that this machine does not allow network namespaces.
+";
+
+/// A kind of server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Nginx,
+    Xrootd,
+    Garage,
+}
+
+impl Kind {
+    fn parse(name: &str) -> Option<Kind> {
+        [Kind::Nginx, Kind::Xrootd, Kind::Garage].into_iter().find(|kind| kind.name() == name)
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Kind::Nginx => "nginx",
+            Kind::Xrootd => "xrootd",
+            Kind::Garage => "garage",
+        }
+    }
+
+    fn install(self) -> Result<()> {
+        match self {
+            Kind::Nginx => nginx::install(),
+            Kind::Xrootd => xrootd::install(),
+            Kind::Garage => garage::install(),
+        }
+    }
+
+    /// Where a server's files are, as a user names it.
+    fn address(self, host: &Host) -> String {
+        let ip = host.address;
+        match self {
+            Kind::Nginx => format!("http://{ip}/"),
+            Kind::Xrootd => format!("http://{ip}:8081/data/"),
+            Kind::Garage => format!("http://{ip}:3900/{}/", garage::BUCKET),
+        }
+    }
+
+    /// The HTTP status of that address once the server is up. Garage knows no strangers.
+    fn first_status(self) -> &'static str {
+        match self {
+            Kind::Nginx | Kind::Xrootd => "200",
+            Kind::Garage => "403",
+        }
+    }
+}
+
+/// Why a task failed.
+#[derive(Debug)]
+pub(crate) enum Failure {
+    /// This machine does not allow network namespaces. Tests skip what needs them, and say so.
+    Unsupported(String),
+    Other(String),
+}
+
+impl From<String> for Failure {
+    fn from(message: String) -> Failure {
+        Failure::Other(message)
+    }
+}
+
+/// `cargo xtask cluster …`.
+pub(crate) fn main(args: &[&str]) -> ExitCode {
+    let (code, message) = match command(args) {
+        Ok(()) => return ExitCode::SUCCESS,
+        Err(Failure::Unsupported(message)) => (3, message),
+        Err(Failure::Other(message)) => (1, message),
+    };
+    eprintln!("error: {message}");
+    ExitCode::from(code)
+}
+
+fn command(args: &[&str]) -> std::result::Result<(), Failure> {
+    match args {
+        ["status"] => status()?,
+        ["shape", host, rate] => network::shape(&namespace(host)?, rate)?,
+        ["exec", host, "--", program, args @ ..] => {
+            // Does not return unless it fails: exit code and signals are the command's own.
+            let error = network::command(&namespace(host)?, program).args(args).exec();
+            return Err(format!("cannot start ip: {error}").into());
+        }
+        ["selftest"] => selftest(&[Kind::Nginx, Kind::Xrootd])?,
+        ["selftest", names @ ..] => {
+            let kinds: Result<Vec<Kind>> = names.iter().map(|name| kind(name)).collect();
+            selftest(&kinds?)?;
+        }
+        ["down"] => down(None)?,
+        [name, "down"] => down(Some(kind(name)?))?,
+        [name, "up", options @ ..] => up(kind(name)?, options)?,
+        _ => return Err(format!("`cluster {}` is no task; these are:\n{HELP}", args.join(" ")).into()),
+    }
+    Ok(())
+}
+
+fn kind(name: &str) -> Result<Kind> {
+    Kind::parse(name).ok_or_else(|| format!("`{name}` is no kind of server; name nginx, xrootd or garage"))
+}
+
+/// The namespace of a host that is up.
+fn namespace(host: &str) -> Result<String> {
+    let namespaces = network::namespaces();
+    let wanted = format!("ek-{}", host.trim_start_matches("ek-"));
+    if namespaces.contains(&wanted) {
+        return Ok(wanted);
+    }
+    let names: Vec<&str> = namespaces.iter().filter_map(|name| name.strip_prefix("ek-")).collect();
+    Err(match names.as_slice() {
+        [] => "no cluster is up; start one with `cargo xtask cluster nginx up`".to_owned(),
+        names => format!("no host is called `{host}`; these are up: {}", names.join(", ")),
+    })
+}
+
+fn up(kind: Kind, options: &[&str]) -> std::result::Result<(), Failure> {
+    let (wish, is_json) = parse(kind, options)?;
+    let cluster = lifecycle::up(&wish)?;
+    if is_json {
+        println!("{cluster:#}");
+        return Ok(());
+    }
+    if let Some(credentials) = cluster["credentials"].as_str() {
+        println!("AWS_SHARED_CREDENTIALS_FILE={credentials}");
+    }
+    list(&cluster["servers"]).for_each(|server| println!("{}", text(&server["address"])));
+    Ok(())
+}
+
+fn parse(kind: Kind, options: &[&str]) -> Result<(Wish, bool)> {
+    let mut wish = Wish { kind, servers: 8, clients: 1, rate: "100mbit".to_owned(), root: None, replicas: 3 };
+    let mut is_json = false;
+    let mut rest = options;
+    loop {
+        rest = match rest {
+            [] => break,
+            ["--json", rest @ ..] => {
+                is_json = true;
+                rest
+            }
+            [option @ "--servers", value, rest @ ..] => {
+                wish.servers = count(option, value, network::SERVERS_MAX)?;
+                rest
+            }
+            [option @ "--clients", value, rest @ ..] => {
+                wish.clients = count(option, value, network::CLIENTS_MAX)?;
+                rest
+            }
+            [option @ "--replicas", value, rest @ ..] => {
+                wish.replicas = count(option, value, network::SERVERS_MAX)?;
+                rest
+            }
+            ["--rate", value, rest @ ..] => {
+                wish.rate = String::from(*value);
+                rest
+            }
+            ["--root", value, rest @ ..] => {
+                wish.root = Some(PathBuf::from(value));
+                rest
+            }
+            [option, ..] => return Err(format!("`{option}` is no option, or lacks its value:\n{HELP}")),
+        };
+    }
+    if kind == Kind::Garage && wish.replicas > wish.servers {
+        return Err(format!(
+            "{} servers cannot keep {} replicas; ask for fewer",
+            wish.servers, wish.replicas
+        ));
+    }
+    Ok((wish, is_json))
+}
+
+fn count(option: &str, value: &str, max: u8) -> Result<u8> {
+    let count = value.parse().ok().filter(|count| (1..=max).contains(count));
+    count.ok_or_else(|| format!("{option} takes a number from 1 to {max}, not `{value}`"))
+}
+
+fn down(kind: Option<Kind>) -> Result<()> {
+    if !lifecycle::down(kind)? {
+        println!("no cluster{} is up", kind.map_or_else(String::new, |kind| format!(" of {}", kind.name())));
+    }
+    Ok(())
+}
+
+fn status() -> Result<()> {
+    if network::owner().is_none() {
+        println!("no cluster is up");
+        return Ok(());
+    }
+    let Some(cluster) = lifecycle::describe().filter(|cluster| cluster["servers"].is_array()) else {
+        println!("a cluster is half-made; remove it with `cargo xtask cluster down`");
+        return Ok(());
+    };
+    println!("{}", text(&cluster["kind"]));
+    for server in list(&cluster["servers"]) {
+        let (name, address) = (text(&server["name"]), text(&server["address"]));
+        let namespace = namespace(name)?;
+        let pid = server["pid"]
+            .as_u64()
+            .filter(|pid| network::processes(&namespace).is_ok_and(|processes| processes.contains(pid)));
+        let pid = pid.map_or_else(|| "ended".to_owned(), |pid| format!("pid {pid}"));
+        let rate = network::rate(&namespace)?.unwrap_or_else(|| "unshaped".to_owned());
+        println!("{name:<4} {address:<33} {pid:<11} {rate}");
+    }
+    for client in list(&cluster["clients"]) {
+        println!("{:<4} {}", text(&client["name"]), text(&client["address"]));
+    }
+    Ok(())
+}
+
+fn list(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+#[test]
+fn options() {
+    let (wish, is_json) = parse(Kind::Nginx, &[]).unwrap();
+    assert_eq!((wish.servers, wish.clients, wish.rate.as_str(), is_json), (8, 1, "100mbit", false));
+    let given = ["--json", "--servers", "3", "--clients", "16", "--rate", "none", "--root", "/x"];
+    let (wish, is_json) = parse(Kind::Xrootd, &given).unwrap();
+    assert_eq!((wish.servers, wish.clients, wish.rate.as_str(), is_json), (3, 16, "none", true));
+    assert_eq!(wish.root, Some(PathBuf::from("/x")));
+    for bad in [&["--servers"][..], &["--servers", "0"], &["--servers", "91"], &["--clients", "x"], &["-x"]] {
+        assert!(parse(Kind::Nginx, bad).is_err(), "{bad:?}");
+    }
+    let few = parse(Kind::Garage, &["--servers", "2"]).unwrap_err();
+    assert_eq!(few, "2 servers cannot keep 3 replicas; ask for fewer");
+}

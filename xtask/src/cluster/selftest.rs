@@ -1,0 +1,135 @@
+//! `cargo xtask cluster selftest`: drives the command line as its users do, and checks that nothing is left.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::{Failure, Kind, lifecycle, list, network, text};
+use crate::run::{Result, output};
+
+/// Brings up three servers of each kind, reads from them, shapes one, kills one, and takes all down.
+pub(crate) fn selftest(kinds: &[Kind]) -> std::result::Result<(), Failure> {
+    for &kind in kinds {
+        let start = Instant::now();
+        let options = ["--servers", "3", "--clients", "2", "--rate", "100mbit", "--json"];
+        // In this process, which learns whether namespaces are allowed. All that follows is by the command line.
+        let first = lifecycle::up(&super::parse(kind, &options)?.0)?;
+        let tested = test(kind, &first, &[&[kind.name(), "up"], &options[..]].concat());
+        if tested.is_err() {
+            // The error matters more than one of tidying up.
+            let _ = cluster(&["down"]);
+        }
+        tested?;
+        let seconds = start.elapsed().as_secs_f64();
+        println!("{}: up, read, shaped, killed, up again, down in {seconds:.1} s", kind.name());
+    }
+    Ok(())
+}
+
+fn test(kind: Kind, first: &Value, up_again: &[&str]) -> Result<()> {
+    read(kind, first)?;
+    expect("s2 as it was", &line_of("s2")?, "100Mbit")?;
+    cluster(&["shape", "s2", "10mbit"])?;
+    expect("s2, slower", &line_of("s2")?, " 10Mbit")?;
+    expect("s1, as fast as before", &line_of("s1")?, "100Mbit")?;
+    cluster(&["shape", "s2", "none"])?;
+    cluster(&["shape", "s2", "none"])?;
+    expect("s2 without a limit", &line_of("s2")?, "unshaped")?;
+    output(Command::new("kill").args(["-KILL", &pids(first)[2].to_string()]))?;
+    expect("s3, which was killed", &line_of("s3")?, "ended")?;
+
+    let printed = cluster(up_again)?;
+    let second =
+        serde_json::from_str(&printed).map_err(|error| format!("--json printed {printed:?}: {error}"))?;
+    read(kind, &second)?;
+    cluster(&[kind.name(), "down"])?;
+    cluster(&[kind.name(), "down"])?;
+    expect("the status", &cluster(&["status"])?, "no cluster is up")?;
+    nothing_is_left(kind, &[first, &second])
+}
+
+/// Reads a range from every server, over the network from a client.
+fn read(kind: Kind, cluster: &Value) -> Result<()> {
+    let bytes = (0..100_000).map(|number| format!("{number:09}\n")).collect::<Vec<_>>().concat();
+    let login = login(cluster)?;
+    let login: Vec<&str> = login.iter().map(String::as_str).collect();
+    for (server, client) in list(&cluster["servers"]).zip(["c1", "c2", "c1"]) {
+        let (folder, url) = (Path::new(text(&server["folder"])), format!("{}file", text(&server["address"])));
+        let curl = |args: &[&str]| {
+            self::cluster(&[&["exec", client, "--", "curl", "-sS"], &login[..], args, &[&url]].concat())
+        };
+        let file = folder.join("file");
+        fs::write(&file, &bytes).map_err(|error| format!("{}: {error}", file.display()))?;
+        if kind == Kind::Garage {
+            // Its folders hold its own format.
+            curl(&["--fail", "-T", &file.display().to_string()])?;
+        }
+        let range = curl(&["-r", "500000-500018", "-w", " %{http_code}"])?;
+        expect(&url, &range, "000050000\n000050001 206")?;
+        if kind == Kind::Xrootd {
+            expect(&url, &curl(&["-X", "PROPFIND", "-H", "Depth: 1", "-i"])?, "207 Multi-Status")?;
+            expect(&url, &curl(&["-I", "-H", "Want-Digest: adler32"])?, "Digest: adler32=")?;
+        }
+    }
+    Ok(())
+}
+
+/// The options that sign curl's requests, where there are credentials.
+fn login(cluster: &Value) -> Result<Vec<String>> {
+    let Some(file) = cluster["credentials"].as_str() else { return Ok(Vec::new()) };
+    let credentials = fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    let value = |name: &str| {
+        let mut lines = credentials.lines().filter_map(|line| line.split_once(" = "));
+        lines
+            .find(|(key, _)| *key == name)
+            .map(|(_, value)| value)
+            .ok_or_else(|| format!("{file} has no {name}"))
+    };
+    let user = format!("{}:{}", value("aws_access_key_id")?, value("aws_secret_access_key")?);
+    let signature = format!("aws:amz:{}:s3", value("region")?);
+    Ok(["--aws-sigv4", &signature, "--user", &user].map(str::to_owned).to_vec())
+}
+
+fn nothing_is_left(kind: Kind, clusters: &[&Value]) -> Result<()> {
+    let left = network::namespaces();
+    if !left.is_empty() {
+        return Err(format!("namespaces are left: {}", left.join(", ")));
+    }
+    for pid in clusters.iter().flat_map(|cluster| pids(cluster)) {
+        // Empty for a process that has ended and that nobody has waited for.
+        let line = fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        if line.contains(kind.name()) {
+            return Err(format!("process {pid} is left: {}", line.replace('\0', " ")));
+        }
+    }
+    let mut folders =
+        clusters.iter().flat_map(|cluster| list(&cluster["servers"])).map(|server| text(&server["folder"]));
+    folders
+        .find(|folder| Path::new(folder).exists())
+        .map_or(Ok(()), |folder| Err(format!("{folder} is left")))
+}
+
+fn pids(cluster: &Value) -> Vec<u64> {
+    list(&cluster["servers"]).filter_map(|server| server["pid"].as_u64()).collect()
+}
+
+/// What `status` prints about a host.
+fn line_of(host: &str) -> Result<String> {
+    let status = cluster(&["status"])?;
+    let line = status.lines().find(|line| line.split_whitespace().next() == Some(host));
+    line.map(str::to_owned).ok_or_else(|| format!("the status does not name {host}: {status}"))
+}
+
+fn expect(what: &str, found: &str, expected: &str) -> Result<()> {
+    let is_there = found.contains(expected);
+    is_there.then_some(()).ok_or_else(|| format!("{what}: expected {expected:?}, found {found:?}"))
+}
+
+/// Runs `cargo xtask cluster` with these arguments.
+fn cluster(args: &[&str]) -> Result<String> {
+    let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    output(Command::new(program).arg("cluster").args(args))
+}
