@@ -16,10 +16,10 @@ pub struct StoreError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Problem {
     /// The server cannot be reached, or the connection broke.
-    #[error("cannot be reached ({0}); another replica is tried, and the server later")]
+    #[error("cannot be reached: {0}")]
     Unreachable(String),
     /// The server did not answer, or stopped sending.
-    #[error("does not answer; another replica is tried, and the server later")]
+    #[error("does not answer")]
     TimedOut,
     /// There is no such object.
     #[error("is not there")]

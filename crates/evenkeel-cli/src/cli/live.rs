@@ -60,6 +60,9 @@ pub struct GetArgs {
     /// The most that is asked for at once
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = block)]
     pub range: u64,
+    /// Seconds to wait for a server that is silent, and for one to come back
+    #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    pub patience: u64,
     /// Replace files that differ
     #[arg(long)]
     pub overwrite: bool,

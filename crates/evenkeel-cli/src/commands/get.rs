@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::{Result, bail};
 use evenkeel_formats::{Reading, read_servers};
@@ -30,6 +31,7 @@ pub(super) fn run(args: &GetArgs) -> Result<Outcome> {
         range_bytes: args.range,
         slots: args.slots,
         rates: rates(args.servers.as_deref())?,
+        patience: Duration::from_secs(args.patience),
         overwrite: args.overwrite,
         ..Options::default()
     };
@@ -113,6 +115,7 @@ struct Summary<'a> {
     received_bytes: u64,
     failed: usize,
     interrupted: bool,
+    damaged: &'a [String],
     failures: Vec<FailureSummary<'a>>,
     servers: Vec<ServerSummary<'a>>,
     seconds: Seconds,
@@ -150,6 +153,7 @@ fn summary(report: &Report) -> Summary<'_> {
         received_bytes: report.received_bytes,
         failed: report.failures.len(),
         interrupted: report.was_stopped,
+        damaged: &report.damaged,
         failures: report.failures.iter().map(|f| FailureSummary { key: &f.key, why: &f.why }).collect(),
         servers: report
             .servers
@@ -193,6 +197,9 @@ fn told(report: &Report) -> String {
         rows.push(("missing", counted(report.failures.len() as u64, "object")));
     }
     let mut text = pairs(&rows) + "\n" + &servers(report);
+    for damaged in &report.damaged {
+        text += &format!("damaged: {damaged}\n");
+    }
     for failure in report.failures.iter().take(MOST_FAILURES) {
         text += &format!("missing: {}: {}\n", failure.key, failure.why);
     }

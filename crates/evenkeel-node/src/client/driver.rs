@@ -12,6 +12,7 @@ use evenkeel_store::{Catalogue, Problem, StoreError};
 use futures_util::StreamExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
+use tokio::time::timeout;
 
 use super::sink::{Sink, Target};
 use super::work::{BYTE_NS, Item, Planned};
@@ -20,6 +21,14 @@ use super::work::{BYTE_NS, Item, Planned};
 const N_MESSAGES: usize = 64;
 /// How often progress is shown and the journal written out.
 const TICK: Duration = Duration::from_millis(100);
+/// How often the executor is told how far a transfer is. Networks send in bursts, which say nothing about a server.
+const TOLD_EVERY: Duration = Duration::from_millis(50);
+/// A server where this many transfers fail in a row is left alone for a while.
+const MOST_IN_A_ROW: u32 = 4;
+/// How often a server that is left alone gets another chance, unless it uses one.
+const MOST_CHANCES: u32 = 2;
+/// Fewer bytes than this within the patience are as good as none.
+const TRICKLE: usize = 1 << 14;
 /// The share of all bytes that may be read twice because a transfer is late.
 const HEDGED_SHARE: u64 = 20;
 
@@ -56,7 +65,20 @@ struct Receiving {
     bytes: u64,
     received: u64,
     chunks: Vec<Bytes>,
+    /// When the executor was last told how far it is.
+    told: Instant,
     task: AbortHandle,
+}
+
+/// How a server has done lately.
+#[derive(Clone, Debug, Default)]
+struct Health {
+    /// Failures since something last arrived whole.
+    n_in_a_row: u32,
+    /// How often it has been given another chance since then.
+    n_chances: u32,
+    /// When it gets the next one.
+    back_at: Option<Instant>,
 }
 
 /// What became of the items.
@@ -85,6 +107,8 @@ pub(super) struct Driver<'a> {
     pub(super) targets: &'a [Option<Target>],
     pub(super) sink: &'a mut Sink,
     pub(super) tallies: &'a mut [Tally],
+    /// How long to wait for a server that is silent, or for one to come back.
+    pub(super) patience: Duration,
     pub(super) stop: watch::Receiver<bool>,
     pub(super) show: &'a mut (dyn FnMut(&[Tally]) + Send),
 }
@@ -97,13 +121,16 @@ impl Driver<'_> {
             block_ns: BYTE_NS,
             keeps_order: false,
             hedge_blocks: total / HEDGED_SHARE,
+            patience_ns: u64::try_from(self.patience.as_nanos()).unwrap_or(u64::MAX),
             ..Settings::default()
         };
         let executor = Executor::new(&planned.batch, &planned.cluster, &planned.schedule, settings, 0);
         let executor = executor.map_err(io::Error::other)?;
         let (sender, receiver) = mpsc::channel(N_MESSAGES);
+        let health = vec![Health::default(); self.tallies.len()];
         let mut run = Run {
             driver: self,
+            health,
             executor,
             sender,
             receiver,
@@ -119,6 +146,7 @@ impl Driver<'_> {
 
 struct Run<'a> {
     driver: Driver<'a>,
+    health: Vec<Health>,
     executor: Executor,
     sender: mpsc::Sender<Message>,
     receiver: mpsc::Receiver<Message>,
@@ -134,9 +162,11 @@ impl Run<'_> {
         self.tell(Event::Wake).await?;
         let mut tick = tokio::time::interval(TICK);
         while !self.executor.is_idle() {
-            let wake_at = self.executor.wake_at().map_or(self.begun + Duration::from_secs(3600), |at_ns| {
-                self.begun + Duration::from_nanos(at_ns)
-            });
+            self.give_chances().await?;
+            let wake_at = self.executor.wake_at().map(|at_ns| self.begun + Duration::from_nanos(at_ns));
+            let back_at = self.health.iter().filter_map(|health| health.back_at).min();
+            let wake_at = [wake_at, back_at].into_iter().flatten().min();
+            let wake_at = wake_at.unwrap_or_else(|| Instant::now() + self.driver.patience);
             let next = tokio::select! {
                 message = self.receiver.recv() => message.map_or(Next::Wake, Next::Message),
                 () = tokio::time::sleep_until(wake_at.into()) => Next::Wake,
@@ -177,15 +207,18 @@ impl Run<'_> {
                 receiving.received += chunk.len() as u64;
                 self.driver.tallies[receiving.server].bytes += chunk.len() as u64;
                 receiving.chunks.push(chunk);
+                if receiving.told.elapsed() < TOLD_EVERY {
+                    return Ok(());
+                }
+                receiving.told = Instant::now();
                 let blocks = fixed(receiving.received);
                 self.tell(Event::Progress { transfer, blocks }).await
             }
             Message::End(transfer, Ok(())) => {
-                if self.receiving.contains_key(&transfer) {
-                    self.keep(transfer).await?;
-                    self.tell(Event::Done { transfer }).await?;
-                }
-                Ok(())
+                let Some(receiving) = self.receiving.get(&transfer) else { return Ok(()) };
+                self.health[receiving.server] = Health::default();
+                self.keep(transfer).await?;
+                self.tell(Event::Done { transfer }).await
             }
             Message::End(transfer, Err(error)) => {
                 let Some(receiving) = self.receiving.get_mut(&transfer) else { return Ok(()) };
@@ -198,10 +231,40 @@ impl Run<'_> {
                 (tally.n_failures, tally.last_error) = (tally.n_failures + 1, Some(error.to_string()));
                 self.errors.insert(item, error.to_string());
                 self.keep(transfer).await?;
-                self.tell(Event::Failed { transfer, cause }).await
+                self.tell(Event::Failed { transfer, cause }).await?;
+                if matches!(cause, Cause::Unreachable | Cause::TimedOut) {
+                    self.blame(server).await?;
+                }
+                Ok(())
             }
             Message::Planned(plan) => self.tell(Event::Planned { plan: &plan }).await,
         }
+    }
+
+    /// A transfer failed. Once too many have, the server is left alone for a while, so that a data set with many
+    /// objects does not wait for each of them in turn.
+    async fn blame(&mut self, server: usize) -> io::Result<()> {
+        let health = &mut self.health[server];
+        health.n_in_a_row += 1;
+        if health.n_in_a_row != MOST_IN_A_ROW {
+            return Ok(());
+        }
+        health.n_chances += 1;
+        let is_last = health.n_chances > MOST_CHANCES;
+        health.back_at = (!is_last).then(|| Instant::now() + self.driver.patience / 2);
+        self.tell(Event::ServerDown { server: ServerId(server as u32) }).await
+    }
+
+    /// Tries servers again that were left alone for long enough. Their next failure is one too many.
+    async fn give_chances(&mut self) -> io::Result<()> {
+        for server in 0..self.health.len() {
+            let health = &mut self.health[server];
+            if health.back_at.is_some_and(|at| at <= Instant::now()) {
+                (health.back_at, health.n_in_a_row) = (None, MOST_IN_A_ROW - 1);
+                self.tell(Event::ServerUp { server: ServerId(server as u32) }).await?;
+            }
+        }
+        Ok(())
     }
 
     /// Tells the executor what happened, and does what it decides.
@@ -238,13 +301,16 @@ impl Run<'_> {
         let Item { object, range, .. } = &self.driver.items[item];
         let (offset, bytes, server) = (range.start + offset.floor(), blocks.floor(), server.index());
         let (catalogue, sender, object) = (Arc::clone(&self.driver.catalogue), self.sender.clone(), *object);
+        let patience = self.driver.patience;
         let task = tokio::spawn(async move {
-            let result = receive(&catalogue, object, server, offset..offset + bytes, transfer, &sender).await;
+            let range = offset..offset + bytes;
+            let result = receive(&catalogue, object, server, range, patience, transfer, &sender).await;
             // Nobody listens once the run is over.
             let _ = sender.send(Message::End(transfer, result)).await;
         });
         let task = task.abort_handle();
-        let receiving = Receiving { item, server, offset, bytes, received: 0, chunks: Vec::new(), task };
+        let (chunks, told) = (Vec::new(), Instant::now());
+        let receiving = Receiving { item, server, offset, bytes, received: 0, chunks, told, task };
         self.receiving.insert(transfer, receiving);
     }
 
@@ -274,19 +340,34 @@ impl Run<'_> {
     }
 }
 
-/// Reads a range and passes it on as it comes.
+/// Reads a range and passes it on as it comes. A server that sends next to nothing for as long as `patience` has timed
+/// out, whether it is silent or trickles.
 async fn receive(
     catalogue: &Catalogue,
     object: usize,
     server: usize,
     range: std::ops::Range<u64>,
+    patience: Duration,
     transfer: TransferId,
     sender: &mpsc::Sender<Message>,
 ) -> Result<(), StoreError> {
-    let mut body = catalogue.read(&catalogue.objects()[object], server, range).await?;
-    while let Some(chunk) = body.next().await {
+    let known = &catalogue.objects()[object];
+    let timed_out =
+        || StoreError { address: catalogue.servers()[server].clone(), problem: Problem::TimedOut };
+    let body = timeout(patience, catalogue.read(known, server, range)).await;
+    let mut body = body.map_err(|_| timed_out())??;
+    let (mut since, mut received) = (Instant::now(), 0);
+    while let Some(chunk) = timeout(patience, body.next()).await.map_err(|_| timed_out())? {
+        let chunk = chunk?;
+        received += chunk.len();
         // Nobody listens once the run is over.
-        let _ = sender.send(Message::Chunk(transfer, chunk?)).await;
+        let _ = sender.send(Message::Chunk(transfer, chunk)).await;
+        if since.elapsed() >= patience {
+            if received < TRICKLE {
+                return Err(timed_out());
+            }
+            (since, received) = (Instant::now(), 0);
+        }
     }
     Ok(())
 }

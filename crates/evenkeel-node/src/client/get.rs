@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel::model::ModelError;
-use evenkeel_store::{Catalogue, CatalogueObject};
+use evenkeel_store::{Catalogue, CatalogueObject, Hash};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
@@ -31,6 +31,8 @@ pub struct Options {
     pub rates: HashMap<String, u64>,
     /// How long to measure.
     pub probe: Duration,
+    /// How long to wait for a server that is silent, and for one to come back.
+    pub patience: Duration,
     /// Whether files that differ are replaced.
     pub overwrite: bool,
 }
@@ -42,6 +44,7 @@ impl Default for Options {
             slots: 2,
             rates: HashMap::new(),
             probe: Duration::from_millis(300),
+            patience: Duration::from_secs(20),
             overwrite: false,
         }
     }
@@ -84,10 +87,10 @@ pub struct Report {
     pub elapsed: Duration,
     /// How long planning took.
     pub planning: Duration,
-    /// The least time in which servers could send it, by their measured rates, if everything had to be read.
-    pub bound_s: Option<f64>,
     /// What each server did.
     pub servers: Vec<ServerReport>,
+    /// Damage that was found, and who sent it. Damaged objects were read again elsewhere.
+    pub damaged: Vec<String>,
     /// The objects that did not arrive.
     pub failures: Vec<Failure>,
     /// Whether it was interrupted. What was received is kept for the next time.
@@ -188,7 +191,13 @@ struct Get<'a> {
     prepared: Prepared,
     tallies: Vec<Tally>,
     rates: Vec<Option<u64>>,
+    /// Which server sent something of which object: object, server.
+    served: Vec<(usize, usize)>,
+    /// The servers from which objects that arrived damaged were read whole.
+    tried: HashMap<usize, Vec<usize>>,
+    damaged: Vec<String>,
     begun: Instant,
+    planning: Duration,
 }
 
 impl<'a> Get<'a> {
@@ -210,7 +219,21 @@ impl<'a> Get<'a> {
         let n_servers = catalogue.servers().len();
         let rates = catalogue.servers().iter().map(|name| options.rates.get(name).copied()).collect();
         let (sink, tallies) = (Sink::new(journal), vec![Tally::default(); n_servers]);
-        Ok(Self { catalogue, destination, options, stop, sink, prepared, tallies, rates, begun })
+        Ok(Self {
+            catalogue,
+            destination,
+            options,
+            stop,
+            sink,
+            prepared,
+            tallies,
+            rates,
+            served: Vec::new(),
+            tried: HashMap::new(),
+            damaged: Vec::new(),
+            begun,
+            planning: Duration::ZERO,
+        })
     }
 
     async fn run(mut self, show: &mut (dyn FnMut(Progress) + Send)) -> Result<Report, Error> {
@@ -220,11 +243,44 @@ impl<'a> Get<'a> {
         if self.rates.contains(&None) && total >= LEAST_TO_PROBE.saturating_mul(n_servers) {
             items = self.probe(items).await?;
         }
+        let (mut failed, mut n_unverified) = (HashMap::new(), 0);
+        let was_stopped = loop {
+            let outcome = self.read(&items, total, show).await?;
+            for (item, why) in outcome.failed {
+                failed.entry(items[item].object).or_insert(why);
+            }
+            if outcome.was_stopped {
+                break true;
+            }
+            self.served.extend(outcome.served);
+            let verified = self.verify(&failed).await?;
+            n_unverified += verified.n_unverified;
+            for (object, wrong) in verified.damaged {
+                if let Err(why) = self.try_another(object, &wrong) {
+                    failed.insert(object, why);
+                }
+            }
+            items = self.items();
+            items.retain(|item| !failed.contains_key(&item.object));
+            if items.is_empty() {
+                break false;
+            }
+        };
+        self.report(failed, n_unverified, was_stopped).await
+    }
+
+    /// Reads these items by a plan.
+    async fn read(
+        &mut self,
+        items: &[Item],
+        total: u64,
+        show: &mut (dyn FnMut(Progress) + Send),
+    ) -> Result<Outcome, Error> {
         let planning = Instant::now();
         let rates: Vec<u64> = self.rates.iter().map(|rate| rate.unwrap_or(USUAL_RATE)).collect();
         let servers = Servers { rates, slots: self.options.slots };
-        let planned = work::plan(self.catalogue.servers(), &servers, &items)?;
-        let planning = planning.elapsed();
+        let planned = work::plan(self.catalogue.servers(), &servers, items)?;
+        self.planning += planning.elapsed();
         let (begun, bound) = (self.begun, Some((planned.bound_s, self.begun.elapsed())));
         let mut show = |tallies: &[Tally]| {
             let received = tallies.iter().map(|tally| tally.bytes).sum();
@@ -232,19 +288,18 @@ impl<'a> Get<'a> {
         };
         let driver = Driver {
             catalogue: Arc::clone(&self.catalogue),
-            items: &items,
+            items,
             targets: &self.prepared.targets,
             sink: &mut self.sink,
             tallies: &mut self.tallies,
+            patience: self.options.patience,
             stop: self.stop.clone(),
             show: &mut show,
         };
         let outcome = driver.run(&planned).await?;
         show(&self.tallies);
         self.sink.drain().await?;
-        let mut report = self.report(planning);
-        report.was_stopped = outcome.was_stopped;
-        self.finish(&items, outcome, report).await
+        Ok(outcome)
     }
 
     /// What is missing.
@@ -252,10 +307,54 @@ impl<'a> Get<'a> {
         let mut items = Vec::new();
         for (object, there) in self.prepared.there.iter().enumerate() {
             if self.prepared.targets[object].is_some() {
+                let first = items.len();
                 work::cut(&self.catalogue, object, there, self.options.range_bytes.max(1), &mut items);
+                if let Some(&server) = self.tried.get(&object).and_then(|tried| tried.last()) {
+                    items[first..].iter_mut().for_each(|item| item.servers.retain(|&s| s == server));
+                }
             }
         }
         items
+    }
+
+    /// Verifies what is complete, and gives it its name.
+    async fn verify(&mut self, failed: &HashMap<usize, String>) -> io::Result<Verified> {
+        let is_complete =
+            |object: &usize| self.prepared.targets[*object].is_some() && !failed.contains_key(object);
+        let complete = (0..self.prepared.targets.len()).filter(is_complete);
+        let complete: Vec<(usize, Target)> =
+            complete.filter_map(|object| Some((object, self.prepared.targets[object].clone()?))).collect();
+        let (catalogue, destination) = (Arc::clone(&self.catalogue), self.destination.clone());
+        let verify = move || verify(&catalogue, &destination, &complete);
+        let verified = spawn_blocking(verify).await.map_err(io::Error::other)??;
+        verified.intact.iter().for_each(|&object| self.prepared.targets[object] = None);
+        Ok(verified)
+    }
+
+    /// Arranges that an object that arrived damaged is read again, all of it from one server that was not tried alone
+    /// before. If there is none left, returns who sent the damaged data.
+    fn try_another(&mut self, object: usize, wrong: &Hash) -> Result<(), String> {
+        let name = |server: &usize| self.catalogue.servers()[*server].as_str();
+        let known = &self.catalogue.objects()[object];
+        let tried = self.tried.entry(object).or_default();
+        let mut senders: Vec<&str> =
+            self.served.iter().filter(|(of, _)| *of == object).map(|(_, s)| name(s)).collect();
+        senders.sort_unstable();
+        senders.dedup();
+        self.damaged.push(format!(
+            "{}: its {} is wrong, as sent by {}",
+            known.key,
+            wrong.algorithm,
+            senders.join(", ")
+        ));
+        self.served.retain(|(of, _)| *of != object);
+        let holders = self.catalogue.servers_of(known, &(0..known.bytes));
+        let Some(next) = holders.into_iter().find(|server| !tried.contains(server)) else {
+            return Err(format!("its {} is wrong at every server", wrong.algorithm));
+        };
+        tried.push(next);
+        self.prepared.there[object] = Ranges::default();
+        Ok(())
     }
 
     /// Measures rates, and returns what is missing then.
@@ -275,6 +374,7 @@ impl<'a> Get<'a> {
                 let bytes: u64 = chunks.iter().map(|chunk| chunk.len() as u64).sum();
                 self.tallies[server].bytes += bytes;
                 if let Some(target) = self.prepared.targets[*object].as_ref().filter(|_| bytes > 0) {
+                    self.served.push((*object, server));
                     self.prepared.there[*object].insert(range.start..range.start + bytes);
                     self.sink.write(target, range.start, chunks).await?;
                 }
@@ -283,116 +383,88 @@ impl<'a> Get<'a> {
         Ok(self.items())
     }
 
-    fn report(&self, planning: Duration) -> Report {
-        let bytes = self.catalogue.objects().iter().map(|object| object.bytes).sum();
-        let name = |server: usize| self.catalogue.servers()[server].clone();
-        let servers =
-            self.tallies.iter().zip(&self.rates).enumerate().map(|(server, (tally, &rate))| ServerReport {
-                name: name(server),
-                rate,
-                bytes: tally.bytes,
-                n_failures: tally.n_failures,
-                last_error: tally.last_error.clone(),
-            });
-        Report {
-            n_objects: self.catalogue.objects().len(),
+    async fn report(
+        self,
+        failed: HashMap<usize, String>,
+        n_unverified: usize,
+        was_stopped: bool,
+    ) -> Result<Report, Error> {
+        let objects = self.catalogue.objects();
+        let mut failures = self.prepared.failures;
+        failures.extend(
+            failed.into_iter().map(|(object, why)| Failure { key: objects[object].key.clone(), why }),
+        );
+        failures.sort_by(|a, b| a.key.cmp(&b.key));
+        let servers = self.catalogue.servers().iter().zip(&self.tallies).zip(&self.rates);
+        let servers = servers.map(|((name, tally), &rate)| ServerReport {
+            name: name.clone(),
+            rate,
+            bytes: tally.bytes,
+            n_failures: tally.n_failures,
+            last_error: tally.last_error.clone(),
+        });
+        let report = Report {
+            n_objects: objects.len(),
             n_kept: self.prepared.n_kept,
-            n_unverified: 0,
-            bytes,
+            n_unverified,
+            bytes: objects.iter().map(|object| object.bytes).sum(),
             resumed_bytes: self.prepared.resumed_bytes,
             received_bytes: self.tallies.iter().map(|tally| tally.bytes).sum(),
             elapsed: self.begun.elapsed(),
-            planning,
-            bound_s: None,
+            planning: self.planning,
             servers: servers.collect(),
-            failures: self.prepared.failures.clone(),
-            was_stopped: false,
-        }
-    }
-
-    /// Verifies what is complete, and gives it its name.
-    async fn finish(mut self, items: &[Item], outcome: Outcome, mut report: Report) -> Result<Report, Error> {
-        let mut failed: HashMap<usize, String> = HashMap::new();
-        for (item, why) in outcome.failed {
-            failed.entry(items[item].object).or_insert(why);
-        }
-        if !outcome.was_stopped {
-            let complete: Vec<usize> = (0..self.prepared.targets.len())
-                .filter(|object| self.prepared.targets[*object].is_some() && !failed.contains_key(object))
-                .collect();
-            let catalogue = Arc::clone(&self.catalogue);
-            let targets = std::mem::take(&mut self.prepared.targets);
-            let destination = self.destination.clone();
-            let served = by_object(&outcome.served);
-            let verify = move || verify(&catalogue, &destination, &targets, &complete, &served);
-            let (n_unverified, damaged) = spawn_blocking(verify).await.map_err(io::Error::other)??;
-            report.n_unverified = n_unverified;
-            failed.extend(damaged);
-        }
-        let key = |object: usize| self.catalogue.objects()[object].key.clone();
-        report.failures.extend(failed.into_iter().map(|(object, why)| Failure { key: key(object), why }));
-        report.failures.sort_by(|a, b| a.key.cmp(&b.key));
-        report.elapsed = self.begun.elapsed();
+            damaged: self.damaged,
+            failures,
+            was_stopped,
+        };
         let journal = self.sink.finish().await?;
-        // Complete parts of objects that failed are worth keeping.
-        if report.failures.is_empty() && !report.was_stopped {
+        // What was received of objects that failed is worth keeping.
+        if journal.is_empty() || report.failures.is_empty() && !was_stopped {
             journal.remove()?;
         }
         Ok(report)
     }
 }
 
-/// The servers that sent something of each object.
-fn by_object(served: &[(usize, usize)]) -> HashMap<usize, Vec<usize>> {
-    let mut servers: HashMap<usize, Vec<usize>> = HashMap::new();
-    for &(object, server) in served {
-        let of_object = servers.entry(object).or_default();
-        if !of_object.contains(&server) {
-            of_object.push(server);
-        }
-    }
-    servers
+/// What came of verifying complete objects.
+struct Verified {
+    intact: Vec<usize>,
+    n_unverified: usize,
+    /// Damaged objects, each with the checksum that it should have.
+    damaged: Vec<(usize, Hash)>,
 }
 
-/// Verifies complete objects against their checksums, and gives those that are intact their names. Returns how many
-/// could not be verified, and which are damaged.
+/// Verifies complete objects against all their checksums, and gives those that are intact their names.
 fn verify(
     catalogue: &Catalogue,
     destination: &Destination,
-    targets: &[Option<Target>],
-    complete: &[usize],
-    served: &HashMap<usize, Vec<usize>>,
-) -> io::Result<(usize, Vec<(usize, String)>)> {
-    let (mut places, mut damaged, mut n_unverified) = (Vec::new(), Vec::new(), 0);
-    for &object in complete {
-        let (known, Some(target)) = (&catalogue.objects()[object], &targets[object]) else { continue };
+    complete: &[(usize, Target)],
+) -> io::Result<Verified> {
+    let mut verified = Verified { intact: Vec::new(), n_unverified: 0, damaged: Vec::new() };
+    let mut places = Vec::new();
+    for (object, target) in complete {
+        let known = &catalogue.objects()[*object];
         if known.bytes == 0 {
-            destination.make_folders(&target.place)?;
             target.place.open_part(0)?;
-        }
-        if known.hashes.is_empty() {
-            n_unverified += 1;
         }
         let mut wrong = None;
         for hash in &known.hashes {
             if destination::checksum(&target.place.part, hash)? != *hash {
-                wrong = Some(hash);
+                wrong = Some(hash.clone());
                 break;
             }
         }
         match wrong {
-            None => places.push(target.place.clone()),
-            Some(hash) => {
-                let by: Vec<&str> =
-                    served.get(&object).into_iter().flatten().map(|&s| &*catalogue.servers()[s]).collect();
-                let why = format!("its {} is wrong; it was sent by {}", hash.algorithm, by.join(", "));
-                damaged.push((object, why));
-                std::fs::remove_file(&target.place.part)?;
+            None => {
+                verified.n_unverified += usize::from(known.hashes.is_empty());
+                verified.intact.push(*object);
+                places.push(target.place.clone());
             }
+            Some(hash) => verified.damaged.push((*object, hash)),
         }
     }
     destination.commit(&places)?;
-    Ok((n_unverified, damaged))
+    Ok(verified)
 }
 
 /// Looks at what is in the destination: objects that are there, parts of an earlier read, files in the way.

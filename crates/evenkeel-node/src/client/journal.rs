@@ -72,7 +72,12 @@ impl Journal {
         self.file.flush()
     }
 
-    /// Removes the journal, since everything is in place.
+    /// Whether nothing was ever recorded.
+    pub(super) fn is_empty(&self) -> bool {
+        self.file.get_ref().metadata().is_ok_and(|metadata| metadata.len() == 0)
+    }
+
+    /// Removes the journal, since nothing is left to go on from.
     pub(super) fn remove(self) -> io::Result<()> {
         std::fs::remove_file(&self.path)
     }

@@ -120,10 +120,10 @@ impl Gauge {
     pub(super) fn learn(&mut self, now_ns: u64, moved: Nanoblocks, took_ns: u64, share: f64) {
         if moved > 0 {
             let pace_ns = took_ns as f64 / blocks(moved);
-            // A pace that was only feared, because a transfer was late, gives way to the observed one. By a coarse
-            // clock, though, some transfers take no time.
+            // A pace that was only feared, because a transfer was late, gives way to the observed one, as far as this
+            // is of a whole transfer. By a coarse clock, though, some transfers take no time.
             if self.pace_ns > self.proven_ns && took_ns > 0 {
-                self.proven_ns = pace_ns.min(self.pace_ns);
+                self.proven_ns += (pace_ns.min(self.pace_ns) - self.proven_ns) * share;
             } else {
                 self.proven_ns += (pace_ns - self.proven_ns) * LEARN * share;
             }

@@ -30,7 +30,9 @@ impl Executor {
         let silent_ns = self.now_ns - run.heard_ns;
         let is_lost =
             silent_ns >= self.settings.patience_ns && silent_ns >= run.expected_ns.saturating_mul(LOST_AFTER);
-        self.gauges[run.server.index()].at_least(self.now_ns, run.size - run.moved, silent_ns);
+        // Of the whole transfer: the last few blocks of one prove little, however long they take.
+        let passed_ns = self.now_ns - run.started_ns;
+        self.gauges[run.server.index()].at_least(self.now_ns, run.size, passed_ns);
         self.leave_plan();
         if is_lost {
             self.withdraw_failed(transfer, out);

@@ -1,0 +1,126 @@
+//! What happens in the destination: names, files that are there, interrupted reads.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_node::{GetError, Options, Report, get};
+use evenkeel_store::{Catalogue, Trust, open};
+use tokio::sync::watch;
+
+use crate::web::Server;
+use crate::{get_mirrors, noise, quick};
+
+async fn get_one(source: &str, to: &Path, options: &Options) -> Report {
+    get_mirrors(&[source.to_owned()], Trust::Checksums, to, options).await
+}
+
+fn files() -> BTreeMap<String, Vec<u8>> {
+    BTreeMap::from([("a".to_owned(), noise(1, 200_000)), ("b".to_owned(), noise(2, 10))])
+}
+
+#[tokio::test]
+async fn folders_are_read_with_all_that_is_in_them() {
+    let (source, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    fs::create_dir_all(source.path().join("x/y")).unwrap();
+    fs::write(source.path().join("x/y/größe %20#?.txt"), noise(1, 100_000)).unwrap();
+    fs::write(source.path().join("empty"), "").unwrap();
+    let report = get_one(source.path().to_str().unwrap(), to.path(), &quick()).await;
+    assert_eq!((report.n_objects, report.n_unverified, report.failures.len()), (2, 2, 0));
+    assert_eq!(fs::read(to.path().join("x/y/größe %20#?.txt")).unwrap(), noise(1, 100_000));
+    assert!(fs::read(to.path().join("empty")).unwrap().is_empty());
+}
+
+#[tokio::test]
+async fn files_that_are_there_are_kept_and_others_never_replaced_unasked() {
+    let (files, to) = (files(), tempfile::tempdir().unwrap());
+    let server = Server::start(&files, true, |_| None).await;
+    assert_eq!(get_one(&server.address, to.path(), &quick()).await.failures, []);
+    let again = get_one(&server.address, to.path(), &quick()).await;
+    assert_eq!((again.n_kept, again.received_bytes), (2, 0));
+    fs::write(to.path().join("b"), "something else").unwrap();
+    let refused = get_one(&server.address, to.path(), &quick()).await;
+    assert_eq!(refused.failures.len(), 1);
+    assert!(refused.failures[0].why.contains("--overwrite"), "{}", refused.failures[0].why);
+    assert_eq!(fs::read(to.path().join("b")).unwrap(), b"something else");
+    let replaced = get_one(&server.address, to.path(), &Options { overwrite: true, ..quick() }).await;
+    assert_eq!(replaced.failures, []);
+    assert_eq!(fs::read(to.path().join("b")).unwrap(), files["b"]);
+}
+
+/// A server may list any name: none leads out of the destination.
+#[tokio::test]
+async fn names_never_lead_outside() {
+    let outside = tempfile::tempdir().unwrap();
+    let to = outside.path().join("to");
+    fs::create_dir_all(&to).unwrap();
+    std::os::unix::fs::symlink(outside.path(), to.join("link")).unwrap();
+    let names = [
+        "..%2Fout",
+        "%2E%2E%2Fout",
+        "%2Fetc%2Fout",
+        "x%00y",
+        "link%2Fout",
+        ".evenkeel-journal",
+        "good",
+        "good%2F%2Fx",
+    ];
+    let files = names.map(|name| (name.to_owned(), noise(1, 10)));
+    let server = Server::start(&files.into(), true, |_| None).await;
+    let report = get_one(&server.address, &to, &quick()).await;
+    let missing: Vec<&str> = report.failures.iter().map(|failure| failure.key.as_str()).collect();
+    assert_eq!(fs::read(to.join("good")).unwrap(), noise(1, 10));
+    assert_eq!(missing.len(), report.n_objects - 1, "{missing:?}");
+    assert!(!outside.path().join("out").exists());
+    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
+}
+
+/// What was received before an interruption is not read again, and what is damaged on disk is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_read_goes_on() {
+    let (files, to) = (files(), tempfile::tempdir().unwrap());
+    // The first requests are answered, the others hang.
+    let slow = Server::start(&files, true, |n| (n > 6).then_some(crate::web::Fault::Hang)).await;
+    let catalogue =
+        Catalogue::of_mirrors(vec![open(&slow.address).unwrap()], Trust::Checksums).await.unwrap();
+    let (stop, stopped) = watch::channel(false);
+    let stopping = async {
+        tokio::time::sleep(Duration::from_millis(700)).await;
+        stop.send_replace(true);
+    };
+    let options = Options { patience: Duration::from_secs(60), ..quick() };
+    let mut quiet = |_| {};
+    let (report, ()) =
+        tokio::join!(get(Arc::new(catalogue), to.path(), &options, stopped, &mut quiet), stopping);
+    let report = report.unwrap();
+    assert!(report.was_stopped && report.received_bytes > 0, "{report:?}");
+    assert!(!to.path().join("a").exists());
+    // The same data at another address: the checksum shows that it is the same.
+    let fast = Server::start(&files, true, |_| None).await;
+    let again = get_one(&fast.address, to.path(), &quick()).await;
+    assert_eq!(again.failures, []);
+    assert_eq!(again.resumed_bytes, report.received_bytes);
+    assert_eq!(again.resumed_bytes + again.received_bytes, again.bytes);
+    assert_eq!(fs::read(to.path().join("a")).unwrap(), files["a"]);
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 2, "nothing is left behind");
+}
+
+#[tokio::test]
+async fn two_reads_into_one_folder_do_not_mix() {
+    let (files, to) = (files(), tempfile::tempdir().unwrap());
+    let slow = Server::start(&files, true, |_| Some(crate::web::Fault::Hang)).await;
+    let other = slow.address.clone();
+    let path = to.path().to_owned();
+    let first = tokio::spawn(async move { get_one(&other, &path, &quick()).await });
+    while !to.path().join(".evenkeel-journal").exists() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let catalogue =
+        Catalogue::of_mirrors(vec![open(&slow.address).unwrap()], Trust::Checksums).await.unwrap();
+    let (_stop, stopped) = watch::channel(false);
+    let second = get(Arc::new(catalogue), to.path(), &quick(), stopped, &mut |_| {}).await;
+    assert!(matches!(second, Err(GetError::Destination { .. })), "{second:?}");
+    first.abort();
+}

@@ -1,0 +1,257 @@
+//! A web server that does what tests want, and what real ones should not.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use evenkeel_store::{Algorithm, Hasher};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// What a server does instead of answering a request for data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fault {
+    CloseAtOnce,
+    /// Half of the data, then the end.
+    CloseEarly,
+    TooMuch,
+    OtherRange,
+    /// 200 and the whole file for 206 and a range.
+    Whole,
+    /// A byte is wrong.
+    Damage,
+    Hang,
+    /// A byte now and then.
+    Trickle,
+    Busy,
+    BusyFor,
+    Broken,
+    Gone,
+    Forbidden,
+    RedirectLoop,
+    /// Another version, by its tag.
+    Changed,
+    NoHttp,
+}
+
+pub(crate) const FAULTS: [Fault; 16] = [
+    Fault::CloseAtOnce,
+    Fault::CloseEarly,
+    Fault::TooMuch,
+    Fault::OtherRange,
+    Fault::Whole,
+    Fault::Damage,
+    Fault::Hang,
+    Fault::Trickle,
+    Fault::Busy,
+    Fault::BusyFor,
+    Fault::Broken,
+    Fault::Gone,
+    Fault::Forbidden,
+    Fault::RedirectLoop,
+    Fault::Changed,
+    Fault::NoHttp,
+];
+
+/// Decides about the n-th request for data.
+pub(crate) type Schedule = Box<dyn FnMut(u64) -> Option<Fault> + Send>;
+
+struct Site {
+    files: BTreeMap<String, Vec<u8>>,
+    /// Whether it tells checksums.
+    has_digests: bool,
+    schedule: Mutex<(u64, Schedule)>,
+}
+
+/// A server on loopback, which stops when it is dropped.
+pub(crate) struct Server {
+    pub(crate) address: String,
+    task: JoinHandle<()>,
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Server {
+    pub(crate) async fn start(
+        files: &BTreeMap<String, Vec<u8>>,
+        has_digests: bool,
+        schedule: impl FnMut(u64) -> Option<Fault> + Send + 'static,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = format!("http://{}/", listener.local_addr().unwrap());
+        let schedule = Mutex::new((0, Box::new(schedule) as Schedule));
+        let site = Arc::new(Site { files: files.clone(), has_digests, schedule });
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let site = Arc::clone(&site);
+                tokio::spawn(async move { site.serve(stream).await });
+            }
+        });
+        Self { address, task }
+    }
+}
+
+impl Site {
+    /// Answers requests until the connection ends. Errors are the client's leaving.
+    async fn serve(&self, stream: TcpStream) -> Option<()> {
+        let mut stream = BufReader::new(stream);
+        loop {
+            let mut lines = Vec::new();
+            loop {
+                let mut line = String::new();
+                if stream.read_line(&mut line).await.ok()? == 0 {
+                    return None;
+                }
+                if line.trim().is_empty() {
+                    break;
+                }
+                lines.push(line.trim().to_owned());
+            }
+            let mut words = lines.first()?.split(' ').map(str::to_owned);
+            let (method, path) = (words.next()?, words.next()?);
+            let range = lines
+                .iter()
+                .find_map(|line| line.to_ascii_lowercase().strip_prefix("range: bytes=").map(str::to_owned));
+            self.answer(&mut stream, &method, path.trim_start_matches('/'), range.as_deref()).await?;
+        }
+    }
+
+    async fn answer(
+        &self,
+        out: &mut BufReader<TcpStream>,
+        method: &str,
+        path: &str,
+        range: Option<&str>,
+    ) -> Option<()> {
+        if method == "PROPFIND" {
+            return send(out, "405 Method Not Allowed", &[], b"").await;
+        }
+        if path.is_empty() {
+            let links: String =
+                self.files.keys().map(|key| format!("<a href=\"{key}\">{key}</a>\n")).collect();
+            return send(out, "200 OK", &["Content-Type: text/html"], links.as_bytes()).await;
+        }
+        let Some(data) = self.files.get(path) else { return send(out, "404 Not Found", &[], b"").await };
+        let mut headers = vec!["ETag: \"v1\"".to_owned()];
+        if self.has_digests {
+            let mut hasher = Hasher::new(Algorithm::Sha256);
+            hasher.update(data);
+            headers.push(format!("Digest: sha-256={}", hasher.finish()));
+        }
+        if method == "HEAD" {
+            headers.push(format!("Content-Length: {}", data.len()));
+            return head(out, "200 OK", &headers).await;
+        }
+        let fault = {
+            let mut schedule = self.schedule.lock().unwrap();
+            schedule.0 += 1;
+            let n = schedule.0;
+            (schedule.1)(n)
+        };
+        let (mut from, mut to) = (0, data.len());
+        if let Some((first, last)) = range.and_then(|range| range.split_once('-')) {
+            (from, to) = (first.parse().ok()?, last.parse::<usize>().ok()? + 1);
+        }
+        let is_whole = range.is_none();
+        let answer = |from: usize, to: usize| {
+            let mut headers = headers.clone();
+            if !is_whole {
+                headers.push(format!("Content-Range: bytes {from}-{}/{}", to - 1, data.len()));
+            }
+            headers
+        };
+        let status = if is_whole { "200 OK" } else { "206 Partial Content" };
+        let length = |n: usize| format!("Content-Length: {n}");
+        let Some(fault) = fault else {
+            return send_owned(out, status, &answer(from, to), &data[from..to]).await;
+        };
+        match fault {
+            Fault::CloseAtOnce => return None,
+            Fault::CloseEarly => {
+                let headers = [answer(from, to), vec![length(to - from)]].concat();
+                head(out, status, &headers).await?;
+                out.write_all(&data[from..from + (to - from) / 2]).await.ok()?;
+                out.flush().await.ok()?;
+                return None;
+            }
+            Fault::TooMuch => {
+                let headers = [answer(from, to), vec![length(to - from + 10)]].concat();
+                head(out, status, &headers).await?;
+                out.write_all(&data[from..to]).await.ok()?;
+                out.write_all(b"0123456789").await.ok()?;
+                out.flush().await.ok()?;
+            }
+            Fault::OtherRange => {
+                let n = to - from;
+                let other = if from > 0 { 0..n.min(data.len()) } else { (data.len() - n)..data.len() };
+                // A whole file has no other range, so it is cut.
+                let other = if is_whole { 0..n / 2 } else { other };
+                return send_owned(out, status, &answer(other.start, other.end), &data[other.clone()]).await;
+            }
+            Fault::Whole => return send_owned(out, "200 OK", &headers, data).await,
+            Fault::Damage => {
+                let mut wrong = data[from..to].to_vec();
+                if let Some(byte) = wrong.get_mut((to - from) / 2) {
+                    *byte ^= 0x40;
+                }
+                return send_owned(out, status, &answer(from, to), &wrong).await;
+            }
+            Fault::Hang => tokio::time::sleep(Duration::from_secs(600)).await,
+            Fault::Trickle => {
+                let headers = [answer(from, to), vec![length(to - from)]].concat();
+                head(out, status, &headers).await?;
+                for byte in &data[from..to] {
+                    out.write_all(&[*byte]).await.ok()?;
+                    out.flush().await.ok()?;
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+            }
+            Fault::Busy => return send(out, "503 Service Unavailable", &[], b"").await,
+            Fault::BusyFor => return send(out, "429 Too Many Requests", &["Retry-After: 0"], b"").await,
+            Fault::Broken => return send(out, "500 Internal Server Error", &[], b"oops").await,
+            Fault::Gone => return send(out, "404 Not Found", &[], b"").await,
+            Fault::Forbidden => return send(out, "403 Forbidden", &[], b"").await,
+            Fault::RedirectLoop => {
+                return send(out, "302 Found", &[&format!("Location: /{path}")], b"").await;
+            }
+            Fault::Changed => {
+                let headers = ["ETag: \"v2\"".to_owned(), answer(from, to).pop()?];
+                return send_owned(out, status, &headers, &data[from..to]).await;
+            }
+            Fault::NoHttp => {
+                out.write_all(b"SSH-2.0-dropbear\r\n\x00\xFF").await.ok()?;
+                out.flush().await.ok()?;
+                return None;
+            }
+        }
+        None
+    }
+}
+
+async fn head(out: &mut BufReader<TcpStream>, status: &str, headers: &[String]) -> Option<()> {
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    out.write_all(format!("HTTP/1.1 {status}\r\n{headers}\r\n").as_bytes()).await.ok()?;
+    out.flush().await.ok()
+}
+
+async fn send(out: &mut BufReader<TcpStream>, status: &str, headers: &[&str], body: &[u8]) -> Option<()> {
+    let headers: Vec<String> = headers.iter().map(|&header| header.to_owned()).collect();
+    send_owned(out, status, &headers, body).await
+}
+
+async fn send_owned(
+    out: &mut BufReader<TcpStream>,
+    status: &str,
+    headers: &[String],
+    body: &[u8],
+) -> Option<()> {
+    let length = format!("Content-Length: {}", body.len());
+    head(out, status, &[headers, &[length]].concat()).await?;
+    out.write_all(body).await.ok()?;
+    out.flush().await.ok()
+}
