@@ -106,6 +106,8 @@ fn client() -> Result<Client, String> {
     }
     let client = Client::builder()
         .default_headers(headers)
+        // XRootD knows `Depth`, but not `depth`.
+        .http1_title_case_headers()
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(SILENCE)
         .redirect(redirect::Policy::limited(MOST_REDIRECTS))
