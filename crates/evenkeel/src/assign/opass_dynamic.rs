@@ -11,6 +11,8 @@
 //! stop. So under any order of events no task is lost, and none counts twice.
 //!
 //! [`Guided`] has no clock: its driver passes the time with each event, and wakes it at [`Guided::wake_at`].
+//! [`Guided::trace`] keeps the latest decisions, each with all candidates and their figures. [`Counts`] has the numbers
+//! for a dashboard.
 //!
 //! ```
 //! use evenkeel::assign::opass_dynamic::{Action, Event, Guided, Settings};
@@ -43,6 +45,7 @@
 
 mod guided;
 mod lists;
+mod trace;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -51,6 +54,7 @@ use super::fill::unlimited;
 use super::{Assignment, ProcessId, Work, opass_multi, opass_single};
 
 pub use guided::Guided;
+pub use trace::{Candidate, Decision};
 
 /// An input: something that happened to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -31,6 +31,9 @@
 //! [restarted](Restarted). A client that receives this answer, or whose driver reports the server as down, takes back
 //! all requests that the server has not served yet, bids for them again, and begins its next *life* at that server. If
 //! the server was only unreachable, the first message of the new life makes it drop what it granted to the former life.
+//!
+//! **Every decision can be explained**: both halves have `trace`, which keeps the latest decisions with all candidates and
+//! their figures, and `counts`, the numbers for a dashboard.
 
 //! ```
 //! use evenkeel::bid::{Rules, client, server};

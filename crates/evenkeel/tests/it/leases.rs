@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use evenkeel::assign::opass_dynamic::{Action, BadLease, Counts, Event, Guided, Settings};
+use evenkeel::assign::opass_dynamic::{Action, BadLease, Counts, Decision, Event, Guided, Settings};
 use evenkeel::assign::{ProcessId, Work, opass_multi};
 use evenkeel::draw::{Draw, Seeded};
 use proptest::prelude::*;
@@ -108,7 +108,10 @@ impl Model {
 
 /// Guided lists beside the model. Who was told to leave, leaves.
 struct World {
+    work: Work,
     guided: Guided,
+    /// The same, traced.
+    traced: Guided,
     model: Model,
     left: BTreeSet<ProcessId>,
 }
@@ -119,7 +122,9 @@ impl World {
         let settings = Settings { lease_ns: LEASE_NS };
         let guided = Guided::new(work, &processes, settings).expect("its own");
         let model = Model { n_tasks: work.n_tasks(), n_processes: work.n_processes(), ..Model::default() };
-        Self { guided, model, left: BTreeSet::new() }
+        let (work, mut traced) = (work.clone(), guided.clone());
+        traced.trace(usize::MAX);
+        Self { work, guided, traced, model, left: BTreeSet::new() }
     }
 
     /// Passes an event to both, and compares them.
@@ -127,6 +132,18 @@ impl World {
         let mut actions = Vec::new();
         let verdict = self.model.verdict(now_ns, event);
         prop_assert_eq!(self.guided.on_event(now_ns, event, &mut actions), verdict, "{:?}", event);
+        let mut traced = Vec::new();
+        prop_assert_eq!(self.traced.on_event(now_ns, event, &mut traced), verdict);
+        prop_assert_eq!(&traced, &actions, "the same, whether somebody watches or not");
+        prop_assert_eq!(self.guided.take_decisions(), []);
+        let decisions = self.traced.take_decisions();
+        let n_given = self.guided.counts().given - self.model.counts.given;
+        prop_assert_eq!(decisions.len() as u64, n_given);
+        for decision in &decisions {
+            prop_assert!(actions.contains(&Action::Start(decision.process, decision.task)));
+            prop_assert_eq!(decision.at_ns, now_ns);
+            self.explain(decision)?;
+        }
         if verdict.is_err() {
             prop_assert_eq!(actions, []);
             return self.compare();
@@ -169,6 +186,25 @@ impl World {
         self.compare()
     }
 
+    /// A decision follows from its figures: the first of its own list, or what suits it best of the longest.
+    fn explain(&self, decision: &Decision) -> Result<(), TestCaseError> {
+        let Decision { process, task, owner, candidates, lists, .. } = decision;
+        for candidate in candidates {
+            let local_bytes = self.work.local_bytes(candidate.task as usize, *process);
+            prop_assert_eq!(candidate.local_bytes, local_bytes);
+        }
+        let best = if decision.is_stolen() {
+            prop_assert!(lists.iter().all(|(other, _)| other != process), "its own list is not empty");
+            prop_assert_eq!(lists.first(), Some(&(*owner, candidates.len())));
+            prop_assert!(lists.is_sorted_by_key(|&(_, length)| std::cmp::Reverse(length)));
+            candidates.iter().max_by_key(|candidate| candidate.local_bytes)
+        } else {
+            candidates.first()
+        };
+        prop_assert_eq!(best.map(|best| best.task), Some(*task));
+        Ok(())
+    }
+
     /// Both know the same.
     fn compare(&self) -> Result<(), TestCaseError> {
         let Self { guided, model, .. } = self;
@@ -177,6 +213,7 @@ impl World {
         }
         prop_assert_eq!(guided.wake_at(), model.leases.values().map(|lease| lease.1).min());
         let counts = guided.counts();
+        prop_assert_eq!(counts, self.traced.counts());
         let expected = Counts {
             left: model.n_tasks - model.done.len(),
             leased: model.leases.len(),

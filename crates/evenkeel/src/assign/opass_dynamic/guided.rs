@@ -3,16 +3,18 @@
 use std::collections::{BTreeSet, VecDeque};
 
 use super::lists::Lists;
+use super::trace::Decision;
 use super::{Action, BadLease, Counts, Event, OtherWork, Settings};
 use crate::assign::{ProcessId, Work};
+use crate::trace::Trace;
 
 /// Tasks on their way from the lists through leases to completion; see [the module](super).
 #[derive(Clone, Debug)]
 pub struct Guided {
-    work: Work,
+    pub(super) work: Work,
     settings: Settings,
-    now_ns: u64,
-    lists: Lists,
+    pub(super) now_ns: u64,
+    pub(super) lists: Lists,
     tasks: Vec<Task>,
     /// What each process is to do.
     leases: Vec<Option<Lease>>,
@@ -24,6 +26,7 @@ pub struct Guided {
     waiting: VecDeque<ProcessId>,
     /// The rest of [`Counts`] is computed on demand.
     counts: Counts,
+    pub(super) trace: Trace<Decision>,
 }
 
 /// Where a task is.
@@ -66,6 +69,7 @@ impl Guided {
             expired: BTreeSet::new(),
             waiting: VecDeque::new(),
             counts: Counts { left: work.n_tasks(), ..Counts::default() },
+            trace: Trace::default(),
             work: work.clone(),
         }
     }
@@ -150,6 +154,7 @@ impl Guided {
     /// Takes the task that suits a process best off the lists.
     fn next_for(&mut self, process: ProcessId) -> Option<u32> {
         let (owner, place) = self.lists.best_for(process, &self.work)?;
+        self.note(process, owner, place);
         self.counts.given += 1;
         self.counts.stolen += u64::from(owner != process);
         self.lists.take(owner, place)

@@ -29,6 +29,16 @@ impl Lists {
         Self { by_length: lengths.map(|(owner, list)| (Reverse(list.len()), owner)).collect(), lists }
     }
 
+    /// The list of a process.
+    pub(super) fn of(&self, owner: ProcessId) -> &VecDeque<u32> {
+        &self.lists[owner.index()]
+    }
+
+    /// The lists that are not empty with their lengths, longest first.
+    pub(super) fn lengths(&self) -> impl Iterator<Item = (ProcessId, usize)> {
+        self.by_length.iter().map(|&(Reverse(length), owner)| (owner, length))
+    }
+
     /// The task that suits a process best: whose list it is in, and at which place.
     pub(super) fn best_for(&self, process: ProcessId, work: &Work) -> Option<(ProcessId, usize)> {
         if !self.lists[process.index()].is_empty() {
