@@ -121,7 +121,7 @@ impl Tasks {
     /// Refuses settings that are impossible to draw for `n_servers` servers.
     pub(crate) fn check_drawn(&self, n_servers: usize) -> Result<(), Refused> {
         if self.inputs.is_empty() {
-            let wanted = "name the size of at least one";
+            let wanted = "give the size of at least one input";
             return Err(Refused::Setting { name: "inputs", given: "empty".to_owned(), wanted });
         }
         Refused::copies(self.copies, n_servers)
@@ -155,12 +155,12 @@ impl Tasks {
     /// Refuses invalid piece sizes.
     pub(crate) fn check(&self) -> Result<(), Refused> {
         if self.buffer == Some(Bytes(0)) {
-            let wanted = "pieces have at least a byte; leave it out to read chunks at once";
+            let wanted = "use at least 1 byte, or leave it out to read each chunk at once";
             return Err(Refused::Setting { name: "buffer", given: "0".to_owned(), wanted });
         }
         let largest = self.inputs.iter().map(|input| input.0).max().unwrap_or(0);
         if let Some(Bytes(buffer)) = self.buffer.filter(|buffer| largest / buffer.0 > MOST_PIECES) {
-            let wanted = "a chunk would be more than a million pieces; read more at once";
+            let wanted = "a chunk would have more than a million pieces; use a larger buffer";
             return Err(Refused::Setting { name: "buffer", given: buffer.to_string(), wanted });
         }
         Ok(())

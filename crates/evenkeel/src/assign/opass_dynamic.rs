@@ -104,10 +104,12 @@ pub enum BadLease {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum OtherWork {
-    #[error("the assignment has {n_assigned} tasks and the work {n_tasks}; assign this work")]
+    #[error(
+        "the assignment has {n_assigned} tasks, but the work has {n_tasks}; give an assignment of this work"
+    )]
     Tasks { n_assigned: usize, n_tasks: usize },
     #[error(
-        "task {task} is assigned to process {process}, and there are only {n_processes}; count processes from 0"
+        "task {task} is assigned to process {process}, but there are only {n_processes}; count processes from 0"
     )]
     NoSuchProcess { task: usize, process: u32, n_processes: usize },
 }

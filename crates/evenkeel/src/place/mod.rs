@@ -120,19 +120,21 @@ pub enum Test {
 pub enum PlaceError {
     #[error("there are no servers; name at least one")]
     NoServers,
-    #[error("0 copies of a write are none; ask for at least 1")]
+    #[error("0 copies of a write were requested; request at least 1")]
     NoCopies,
-    #[error(
-        "{n_replicas} copies on different servers need as many servers, and there are {n_servers}; ask for fewer copies"
-    )]
+    #[error("{n_replicas} copies need as many servers, but there are only {n_servers}; request fewer copies")]
     TooFewServers { n_replicas: u32, n_servers: u32 },
-    #[error("{n_replicas} copies need as many servers that are up, and {n_up} are; wait for others")]
+    #[error("{n_replicas} copies need as many servers, but only {n_up} are up; wait until others are back")]
     TooFewUp { n_replicas: u32, n_up: u32 },
-    #[error("{levels} levels are too many; ask for at most {MAX_LEVELS}")]
+    #[error("{levels} levels are too many; use at most {MAX_LEVELS}")]
     TooManyLevels { levels: u32 },
-    #[error("the server log has {n_in_log} servers and the heat map {n_in_map}; give both the same")]
+    #[error(
+        "the server log has {n_in_log} servers, but the heat map has {n_in_map}; give both the same servers"
+    )]
     OtherServers { n_in_log: usize, n_in_map: usize },
-    #[error("write {row} has server {server} as its default, and there are only {n_servers}")]
+    #[error(
+        "write {row} has default server {server}, but there are only {n_servers} servers; count them from 0"
+    )]
     UnknownDefault { row: usize, server: u32, n_servers: u32 },
 }
 

@@ -412,7 +412,7 @@ fn guided_by_other_work() {
     assert_eq!(refused(&[0, 1, 1]), OtherWork::Tasks { n_assigned: 3, n_tasks: 2 });
     let unknown = OtherWork::NoSuchProcess { task: 1, process: 2, n_processes: 2 };
     assert_eq!(refused(&[1, 2]), unknown);
-    assert!(unknown.to_string().contains("task 1 is assigned to process 2, and there are only 2; "));
+    assert!(unknown.to_string().contains("task 1 is assigned to process 2, but there are only 2; "));
 }
 
 /// Odd work is assigned by every policy: no tasks, none with inputs, processes on no server's host, more of them than
