@@ -32,19 +32,19 @@ const MOST_THREADS: i64 = 1024;
 Start here:
   evenkeel demo                            a hot spot, planned three ways, side by side
   evenkeel generate --out batch.csv        a batch to try things on
-  evenkeel import --help                   a batch of what you have: HDFS, S3, mirrors, rclone, CSV
+  evenkeel import --help                   a batch from what you have: HDFS, S3, mirrors, rclone, CSV
   evenkeel plan batch.csv --out plan.csv   the shortest plan, with its proof
   evenkeel check batch.csv plan.csv        verify it from scratch
   evenkeel explain batch.csv               what limits it, and what would help
   evenkeel compare batch.csv               all policies on it, side by side
-  evenkeel simulate batch.csv              carried out on a cluster, by several policies
+  evenkeel simulate batch.csv              run it on a simulated cluster, under several policies
   evenkeel get --help                      read real data by a plan, from several mirrors at once
 
-A batch is a CSV file with one row a request: who wants how much, and which servers hold a copy.
+A batch is a CSV file with one row per request: who wants how much, and which servers hold a copy.
   client,bytes,replicas
   c0,1,s0|s3|s7
 
-Exit status: 0 done, 1 a check failed, 2 wrong usage or input, 130 interrupted."
+Exit status: 0 success, 1 a check failed, 2 invalid usage or input, 130 interrupted."
 )]
 pub struct Cli {
     /// What to do.
@@ -59,13 +59,13 @@ pub enum Command {
     Plan(PlanArgs),
     /// Verify a plan, and the proof in its summary, from scratch
     Check(CheckArgs),
-    /// How good is a plan, a policy, or what most do today: its length divided by what is provably possible
+    /// Rate a plan, a policy, or what most systems do today: its length divided by the proven bound
     Score(ScoreArgs),
-    /// What limits a batch, and what would help: copies, a faster server, more slots or clients
+    /// Show what limits a batch, and what would help: copies, a faster server, more slots or clients
     Explain(ExplainArgs),
-    /// Make the batch that an advice of explain asks for
+    /// Apply a piece of advice from explain to a batch
     Apply(ApplyArgs),
-    /// All policies on one batch, side by side
+    /// Compare all policies on one batch, side by side
     Compare(CompareArgs),
     /// Give tasks to processes that have the data on their hosts
     Assign(AssignArgs),
@@ -73,7 +73,7 @@ pub enum Command {
     Collective(CollectiveArgs),
     /// Choose servers for writes
     Place(PlaceArgs),
-    /// What would happen on a cluster: slow servers, outages, arrivals over time, by several policies
+    /// Simulate a cluster under several policies: slow servers, outages, arrivals over time
     Simulate(SimulateArgs),
     /// Repeat the experiments of the papers, claim by claim
     Reproduce(ReproduceArgs),
@@ -81,11 +81,11 @@ pub enum Command {
     Get(GetArgs),
     /// Make a batch of what is on real storage
     Locate(LocateArgs),
-    /// Make a batch of what other tools print: HDFS, Metalink, S3, rclone, any CSV
+    /// Make a batch from the output of other tools: HDFS, Metalink, S3, rclone, any CSV
     Import(ImportArgs),
     /// Draw a batch to try things on
     Generate(GenerateArgs),
-    /// A hot spot, planned by several policies, side by side
+    /// Plan a hot spot under several policies, side by side
     Demo(DemoArgs),
     /// Print the completions for a shell
     #[command(after_help = "Example:\n  evenkeel completions bash > evenkeel.bash")]
@@ -104,7 +104,7 @@ pub enum Command {
 /// Columns that are not to be read.
 #[derive(Clone, Debug, Default, Args)]
 pub struct ColumnArgs {
-    /// Pass over these columns of the files that are read, with commas between them
+    /// Columns to skip in the input files, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub ignore_columns: Vec<String>,
 }
@@ -121,16 +121,16 @@ impl ColumnArgs {
 pub struct BatchArgs {
     /// The batch, CSV or JSON; `-` is standard input
     pub batch: PathBuf,
-    /// What is known of the servers, as CSV: server,speed,slots,backlog,host,rate,…; must name every server
+    /// The servers, as CSV: server,speed,slots,backlog,host,rate,…; must list every server
     #[arg(long, value_name = "FILE")]
     pub servers: Option<PathBuf>,
-    /// What is known of the clients, as CSV: client,slots,host; must name every client
+    /// The clients, as CSV: client,slots,host; must list every client
     #[arg(long, value_name = "FILE")]
     pub clients: Option<PathBuf>,
     /// Bytes in a block, such as 4096 or 1MiB; sizes are rounded up to whole blocks
     #[arg(long, value_name = "SIZE", default_value_t = 1, value_parser = block)]
     pub block: u64,
-    /// At most so many transfers at once in all; not with backlogs or different speeds
+    /// Maximum number of concurrent transfers in the cluster; not with backlogs or different speeds
     #[arg(long, value_name = "K", value_parser = clap::value_parser!(u64).range(1..))]
     pub max_concurrent: Option<u64>,
     #[command(flatten)]
@@ -153,8 +153,9 @@ impl BatchArgs {
 }
 
 fn block(text: &str) -> Result<u64, String> {
-    size(text)
-        .and_then(|bytes| if bytes > 0 { Ok(bytes) } else { Err("a block has at least a byte".to_owned()) })
+    size(text).and_then(|bytes| {
+        if bytes > 0 { Ok(bytes) } else { Err("a block cannot have 0 bytes; use at least 1".to_owned()) }
+    })
 }
 
 fn size(text: &str) -> Result<u64, String> {
@@ -164,10 +165,10 @@ fn size(text: &str) -> Result<u64, String> {
 /// What the choice of replicas minimizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Objective {
-    /// The length of the schedule; with --no-order the largest server load
+    /// The length of the schedule (makespan); with --no-order, the largest server load
     Max,
-    /// The mean time at which a block is done, if each server serves one after the other; the largest load is then the
-    /// least as well
+    /// The mean completion time of a block, if each server serves blocks one at a time; this also minimizes the largest
+    /// load
     Mean,
 }
 
@@ -199,8 +200,8 @@ fn policy_help() -> String {
     let others = policy::POLICIES.iter().filter(|policy| policy.plans() && !USUAL.contains(&policy.name));
     let others: Vec<&str> = others.map(|policy| policy.name).collect();
     format!(
-        "How replicas are chosen [default of plan: optimal]\n{}\n\nOthers, which docs/policies.md explains: {}. The name of an \
-         order means the optimal choice in that order; `compare` plans by all of them\n",
+        "How replicas are chosen [default of plan: optimal]\n{}\n\nOthers, explained in docs/policies.md: {}. The name of an \
+         order means the optimal choice in that order; `compare` runs all of them\n",
         listed(|policy| USUAL.contains(&policy.name)),
         others.join(", ")
     )
@@ -214,7 +215,7 @@ fn order_help() -> String {
 /// Which of several equally good candidates is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum TiesName {
-    /// Each has a preference of its own, by hash
+    /// By hash: each client or server has its own preferences
     Hashed,
     /// The lowest id
     Lowest,
@@ -229,10 +230,10 @@ pub struct PolicyArgs {
     #[arg(long, value_name = "NAME", help = order_help())]
     #[allow(missing_docs)]
     pub order: Option<String>,
-    /// Only choose replicas, do not order the transfers
+    /// Choose replicas only; do not order the transfers
     #[arg(long, conflicts_with = "order")]
     pub no_order: bool,
-    /// Never split a request between servers. No load exceeds the largest of the split plan by more than the largest request
+    /// Never split a request between servers. Server loads exceed the optimum by at most the largest request
     #[arg(long)]
     pub whole: bool,
     /// What the optimal choice minimizes
@@ -246,19 +247,19 @@ pub struct PolicyArgs {
 /// What only some policies care about.
 #[derive(Debug, Args)]
 pub struct TuningArgs {
-    /// Seed of whatever is drawn
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// How those who bid, or look for the nearest copy, break ties
+    /// How bidding and nearest break ties
     #[arg(long, value_enum, default_value_t = TiesName::Hashed)]
     pub ties: TiesName,
-    /// How often a client may bid in a round: hdlwf-rebid, mpasses
+    /// hdlwf-rebid, mpasses: how often a client may bid in a round
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=MOST_BIDS))]
     pub passes: u32,
-    /// Bids at once of a client: hdlwf-multi
+    /// hdlwf-multi: simultaneous bids per client
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=MOST_BIDS))]
     pub bids: u32,
-    /// By how many blocks what servers have to do may differ before the nearest copies are left: opass-tenant
+    /// opass-tenant: how many blocks server loads may differ by before other copies than the nearest are read
     #[arg(long, value_name = "N", default_value_t = IMBALANCE_BLOCKS)]
     pub imbalance: u64,
 }
@@ -275,12 +276,12 @@ Examples:
   evenkeel plan batch.json --block 1MiB --json > summary.json
   zcat batch.csv.gz | evenkeel plan - --no-order --out -
 
-The plan has one row a transfer: request,client,server,start,blocks. A request is its row in the batch, from 0; if \
-it is split between replicas, or interrupted and resumed, it has several rows. The summary tells the length, the \
+The plan has one row per transfer: request,client,server,start,blocks. A request is its row in the batch, from 0; if \
+it is split between replicas, or interrupted and resumed, it has several rows. The summary has the length, the \
 lower bound that no plan beats, and what forces it. With --out - the plan goes to standard output and the summary \
 to standard error.
 
-The steps are the same plan, ready to be carried out: start,end,client,server,request,chunk,offset,bytes, sorted by start. \
+The steps are the same plan, ready to execute: start,end,client,server,request,chunk,offset,bytes, sorted by start. \
 Times are seconds if the servers file has rates. The byte ranges of a request do not overlap and cover it exactly.")]
 pub struct PlanArgs {
     #[command(flatten)]
@@ -292,7 +293,7 @@ pub struct PlanArgs {
     /// Where to write the plan; `-` is standard output
     #[arg(long, value_name = "PLAN.csv")]
     pub out: Option<PathBuf>,
-    /// Where to write the plan by time, with the byte range of every transfer; `-` is standard output
+    /// Where to write the plan in order of time, with the byte range of every transfer; `-` is standard output
     #[arg(long, value_name = "STEPS.csv", conflicts_with = "no_order")]
     pub steps: Option<PathBuf>,
     /// Print the summary as one JSON object
@@ -308,8 +309,8 @@ Examples:
   evenkeel check batch.csv plan.csv --summary summary.json
 
 Checked: every request is fully served, only by servers that hold a replica, no client and no server has more \
-transfers at once than slots, no server serves before its backlog is done, and a limit on concurrency is kept. With --summary also: the plan is the one summarised, its figures are right, and the bottleneck \
-proves the bound. Exit status 1 if the plan is wrong, 2 if it is of another batch.")]
+transfers at once than slots, no server serves before its backlog is done, and the limit on concurrency holds. With --summary also: the summary is of this plan, its figures are right, and the bottleneck \
+proves the bound. Exit status 1 if the plan is wrong, 2 if it is for another batch.")]
 pub struct CheckArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -334,18 +335,18 @@ pub struct CheckArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
-  evenkeel score batch.csv                    how far from the optimum are today's defaults
-  evenkeel score batch.csv --policy first     the same of one policy
-  evenkeel score batch.csv plan.csv           the same of a given plan
+  evenkeel score batch.csv                    how far today's defaults are from the optimum
+  evenkeel score batch.csv --policy first     the same for one policy
+  evenkeel score batch.csv plan.csv           the same for a given plan
 
-1.0 is perfect: nothing can be shorter. 2.0 means that half of the time is lost. Without a plan or a policy, first, random \
-and nearest are scored, which is what most systems do today, and optimal beside them. nearest goes by the hosts in the \
-servers and clients files; where they do not tell, each client prefers some servers by hash.")]
+1.0 is perfect: no plan is shorter. 2.0 means that half of the time is lost. Without a plan or a policy, first, random \
+and nearest are scored, which is what most systems do today, and optimal for comparison. nearest uses the hosts in the \
+servers and clients files; where they are missing, each client prefers some servers by hash.")]
 pub struct ScoreArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub input: BatchArgs,
-    /// The plan to score; without it, the plan that --policy makes, or those of the usual policies
+    /// The plan to score; without it, the plan of --policy, or those of the usual policies
     #[arg(conflicts_with = "policy")]
     pub plan: Option<PathBuf>,
     #[command(flatten)]
@@ -365,16 +366,16 @@ Examples:
   evenkeel explain batch.csv --no-order --json
   evenkeel explain batch.csv --advice advice.json
 
-Told are: the servers, the client or the limit that force the bound; the fewest blocks that need one more copy, and \
-where, for a bound that is 1, 5 and 10 % lower; the copies that matter, beyond which not even one more copy of everything \
-would help; and the one server that would help most if it were twice as fast. Where a client is the bottleneck: what more \
-slots, one more client or other clients would bring. All bounds are computed, none is estimated: follow the advice (evenkeel \
-apply does), plan again, and the bound is as promised.")]
+The report shows the servers, the client or the limit that force the bound; the fewest blocks that need one more copy, and \
+where, to lower the bound by 1, 5 and 10 %; the copies that matter, beyond which not even one more copy of everything \
+would help; and the one server that would help most if it were twice as fast. If a client is the bottleneck, it shows what \
+more slots, one more client or other clients would gain. All bounds are computed, none is estimated: follow the advice \
+(evenkeel apply does), plan again, and you get the promised bound.")]
 pub struct ExplainArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub input: BatchArgs,
-    /// Explain the load of servers, not the length of a schedule
+    /// Explain the server loads, not the length of the schedule
     #[arg(long)]
     pub no_order: bool,
     /// Where to write the copies for 1, 5 and 10 %, as CSV: percent,request,client,from,to,blocks; `-` is standard output
@@ -396,16 +397,16 @@ Examples:
   evenkeel apply advice.json batch.csv --take slots --clients-out clients.csv
   evenkeel plan batch.csv --clients clients.csv
 
-Give the batch, servers and clients that explain had, and the same --block. What the advice changes has to be written: copies \
-and moved work to --out, a faster server to --servers-out, slots and new clients to --clients-out. The bound of the result is \
-computed, and nothing is written if it is not as promised.")]
+Give the same batch, servers, clients and --block as to explain. Name a file for whatever the advice changes: --out for copies \
+and moved work, --servers-out for a faster server, --clients-out for slots and new clients. The bound of the result is \
+computed, and nothing is written unless it is as promised.")]
 pub struct ApplyArgs {
     /// What `explain --advice` wrote; `-` is standard input
     pub advice: PathBuf,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub input: BatchArgs,
-    /// Which advice: copies-1, copies-5, copies-10, copies-all, faster-server, slot, slot-each, slots, client, spread
+    /// Which piece of advice: copies-1, copies-5, copies-10, copies-all, faster-server, slot, slot-each, slots, client, spread
     #[arg(long, value_name = "NAME")]
     pub take: Option<String>,
     /// Where to write the batch; `-` is standard output
@@ -433,14 +434,14 @@ Examples:
   evenkeel compare batch.csv --policy optimal,nearest,hdlwf --html compare.html
   evenkeel compare batch.csv --servers servers.csv --json
 
-Told of each policy: the length of its plan, also as a multiple of the proven bound; the largest and the mean load of a \
-server; the mean response time of a block, if each server serves one after the other; of policies that proceed in rounds, \
-or by messages, how many; and the seconds it took to choose and to order. Every plan is checked from scratch.")]
+For each policy, the table has the length of its plan, also as a multiple of the proven bound; the largest and the mean load \
+of a server; the mean response time of a block, if each server serves one at a time; the number of rounds and messages, \
+for policies that have them; and the seconds it took to choose and to order. Every plan is checked from scratch.")]
 pub struct CompareArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub input: BatchArgs,
-    /// Only these policies, with commas between them; see plan --help for all
+    /// Only these policies, separated by commas; see plan --help for all
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub policy: Vec<String>,
     #[command(flatten)]
@@ -457,14 +458,17 @@ pub struct CompareArgs {
 /// When an application is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModelName {
-    /// When all its requests are read and shuffled, each as soon as it can be
+    /// When all its requests are read and shuffled, each as soon as possible
     NoBarrier,
-    /// When all its requests are read, and then the longest shuffle
+    /// When all its requests are read, plus the longest shuffle
     Barrier,
 }
 
 fn queue_policy_help() -> String {
-    format!("How servers order what waits\n{}\n", listed(|policy| matches!(policy.kind, Kind::Queue(_))))
+    format!(
+        "How servers order waiting requests\n{}\n",
+        listed(|policy| matches!(policy.kind, Kind::Queue(_)))
+    )
 }
 
 /// Arguments of `collective`.
@@ -475,16 +479,16 @@ Examples:
   evenkeel collective queue.csv --policy hio --threshold 0.5 --json
   evenkeel collective queue.csv --model barrier --out orders.csv
 
-The queue is a CSV file with one row a request, in order of arrival: which application waits at which server, how long \
-the server reads, and how long the application's processes then exchange what was read.
+The queue is a CSV file with one row per request, in order of arrival: which application waits at which server, how long \
+the server reads, and how long the application's processes then exchange the data.
   app,server,read,shuffle
   climate,s0,1.5,0.25
 
-The order has one row a request: server,position,app. The summary tells when each application is done, and the same \
-for sio (one application after the other) and nio (as requests arrive). With --out - the order goes to standard output \
+The order has one row per request: server,position,app. The summary shows when each application is done, also under \
+sio (one application after another) and nio (in order of arrival). With --out - the order goes to standard output \
 and the summary to standard error.")]
 pub struct CollectiveArgs {
-    /// What waits, as CSV: app,server,read,shuffle; `-` is standard input
+    /// The waiting requests, as CSV: app,server,read,shuffle; `-` is standard input
     pub queue: PathBuf,
     #[arg(long, value_name = "NAME", default_value = "hio-edd", help = queue_policy_help())]
     #[allow(missing_docs)]
@@ -492,7 +496,7 @@ pub struct CollectiveArgs {
     /// When an application is done
     #[arg(long, value_enum, default_value_t = ModelName::NoBarrier)]
     pub model: ModelName,
-    /// hio looks at shuffles only if they take more than this share of the reads of a server [default: 0.2]
+    /// hio considers shuffles only if they take more than this share of a server's reads [default: 0.2]
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub threshold: Option<String>,
     #[command(flatten)]
@@ -520,16 +524,16 @@ Examples:
   evenkeel place writes.csv --servers servers.csv --policy two-choice --share 200 --pre-assign
   evenkeel place writes.csv --servers servers.csv --policy nltr --levels 3 --html loads.html
 
-Writes are a CSV file with one row a write, in order of arrival:
+Writes are a CSV file with one row per write, in order of arrival:
   object,offset,bytes
   17,0,4MiB
 
-The default server of an object with a number as its name is that number modulo the servers, of any other a hash; a policy \
-may choose others. What servers have to write already is their backlog in the servers file. The places have one row a \
-write: write,object,server,default, where a write is its row, from 0, and copies are on s1|s2. With --out - they go to \
+If the name of an object is a number, its default server is that number modulo the number of servers; otherwise a hash decides. \
+A policy may choose other servers. Bytes that a server has yet to write are its backlog in the servers file. The places have \
+one row per write: write,object,server,default. A write is its row, from 0; several copies are written s1|s2. With --out - they go to \
 standard output and the summary to standard error.")]
 pub struct PlaceArgs {
-    /// What is to be written, as CSV: object,offset,bytes; `-` is standard input
+    /// The writes, as CSV: object,offset,bytes; `-` is standard input
     pub writes: PathBuf,
     /// The servers, as CSV: server,backlog,…; hm-lru also reads connections and `last_used`
     #[arg(long, value_name = "FILE")]
@@ -543,23 +547,23 @@ pub struct PlaceArgs {
     /// nltr divides servers and writes into 2^N sections [default: 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(MAX_LEVELS)))]
     pub levels: Option<u32>,
-    /// mlml, trh and nltr leave a write on its default server unless another has so many bytes less, and one more [default: 0]
+    /// mlml, trh and nltr redirect a write only if the load of its default server exceeds the target's by more than this [default: 0]
     #[arg(long, value_name = "SIZE", value_parser = size)]
     pub threshold: Option<u64>,
-    /// mlml, trh and nltr decide on so many writes at a time [default: 200]
+    /// mlml, trh and nltr place this many writes at a time [default: 200]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub window: Option<u64>,
-    /// mlml, trh and nltr sort servers again for each object; else once a window
+    /// mlml, trh and nltr sort the servers for each object instead of once per window
     #[arg(long)]
     pub resort: bool,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub probing: ProbingArgs,
-    /// hm-lru counts what it places as a connection until the next heartbeat. There is none here: without this, connections stay
-    /// as the servers file has them, and writes crowd on the servers that had few
+    /// hm-lru counts each placed write as a connection until the next heartbeat. There are no heartbeats here, so without this
+    /// option connections stay as in the servers file, and writes crowd onto the servers that had few
     #[arg(long)]
     pub optimistic: bool,
-    /// Seed of whatever is drawn
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     #[command(flatten)]
@@ -579,13 +583,13 @@ pub struct PlaceArgs {
 /// How two-choice learns loads.
 #[derive(Debug, Args)]
 pub struct ProbingArgs {
-    /// two-choice: what a server has answered is known to all for so many writes, which saves probes; but loads grow stale
+    /// two-choice: all writers use an answer for this many writes, which saves probes but makes loads stale
     #[arg(long, value_name = "N")]
     pub share: Option<u32>,
-    /// two-choice: so many writes are on their way when one is placed, and servers do not know of them yet
+    /// two-choice: this many writes are in flight when one is placed; servers do not know of them yet
     #[arg(long, value_name = "N")]
     pub in_flight: Option<u32>,
-    /// two-choice: what is promised to a server counts at once, so that --share or --in-flight do not make all run to one server
+    /// two-choice: what is promised to a server counts at once, which keeps --share and --in-flight from causing a herd
     #[arg(long)]
     pub pre_assign: bool,
 }
@@ -601,7 +605,7 @@ Examples:
   evenkeel simulate batch.csv --block 64MB --set servers.bandwidth=200MB/s
   evenkeel simulate tasks.csv --processes procs.csv
 
-A scenario is a TOML file; docs/simulate.md tells every key, and examples/ has some to begin with. All have defaults:
+A scenario is a TOML file; docs/simulate.md describes every key, and examples/ has scenarios to start from. All keys have defaults:
   policies = [\"nearest\", \"optimal\"]
   [servers]
   count = 100
@@ -611,11 +615,11 @@ A scenario is a TOML file; docs/simulate.md tells every key, and examples/ has s
   [workload]
   requests = 10000
 
-Every key can be set from the command line, in a sweep to several values in turn: a list, or a range, which is taken at 9 \
-points at most, or at N of them (from..to:N). All policies of a repetition meet the same requests on the same cluster. \
-Ctrl-C stops after the runs under way; what is done by then is told. Exit status 130 then.")]
+Every key can be set from the command line. A sweep tries several values: a list, or a range, which is sampled at 9 \
+points at most, or at N (from..to:N). All policies of a repetition get the same requests on the same cluster. \
+Ctrl-C stops after the current runs and reports what is done; the exit status is then 130.")]
 pub struct SimulateArgs {
-    /// The scenario, TOML; or a batch, CSV or JSON; or tasks, CSV; `-` is a scenario from standard input
+    /// A scenario (TOML), a batch (CSV or JSON) or tasks (CSV); `-` reads a scenario from standard input
     pub scenario: PathBuf,
     /// Set a key of the scenario, such as servers.s3.speed=0.1
     #[arg(long, value_name = "KEY=VALUE")]
@@ -623,37 +627,37 @@ pub struct SimulateArgs {
     /// Try several values of a key: clients.count=16..256, network.nic=1Gb/s,10Gb/s
     #[arg(long, value_name = "KEY=A..B")]
     pub sweep: Vec<String>,
-    /// Try several numbers of copies: a sweep of workload.copies. A batch keeps its first copies; further ones are drawn
+    /// Try several numbers of copies: a sweep of workload.copies. A batch keeps its first copies; more are drawn at random
     #[arg(long, value_name = "A..B")]
     pub replication: Option<String>,
-    /// These policies, with commas between them, instead of those of the scenario
+    /// Policies to use instead of the scenario's, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub policy: Vec<String>,
-    /// How often each policy is tried, instead of what the scenario says
+    /// Number of repetitions for each policy, instead of the scenario's
     #[arg(long, value_name = "N")]
     pub repetitions: Option<u32>,
-    /// Seed of whatever is drawn, instead of that of the scenario
+    /// Seed of all random choices, instead of the scenario's
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// With a batch: what is known of the servers, as for plan
+    /// With a batch: the servers file, as for plan
     #[arg(long, value_name = "FILE")]
     pub servers: Option<PathBuf>,
-    /// With a batch: what is known of the clients, as for plan
+    /// With a batch: the clients file, as for plan
     #[arg(long, value_name = "FILE")]
     pub clients: Option<PathBuf>,
     /// With a batch: the size of a block, to which sizes are rounded up [default: 1]
     #[arg(long, value_name = "SIZE")]
     pub block: Option<String>,
-    /// With tasks: the processes, as for assign
+    /// With tasks: the processes file, as for assign
     #[arg(long, value_name = "FILE")]
     pub processes: Option<PathBuf>,
-    /// Runs at once; 0 is as many as there are processors. The result does not depend on it
+    /// Number of threads; 0 means one per processor. The result does not depend on it
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=MOST_THREADS))]
     pub threads: u16,
-    /// Do not ask before it takes long
+    /// Do not ask before long runs
     #[arg(long)]
     pub yes: bool,
-    /// What takes longer than this is asked for first, or needs --yes
+    /// Ask before runs that take longer than this, or require --yes
     #[arg(long, value_name = "SPAN", default_value = "10min")]
     pub ask_after: String,
     #[command(flatten)]
@@ -672,7 +676,7 @@ pub struct SimulateArgs {
 
 fn assign_policy_help() -> String {
     format!(
-        "How tasks are given to processes [default: opass-single, or opass-multi if a task has several inputs]\n{}\n",
+        "How tasks are assigned to processes [default: opass-single, or opass-multi if a task has several inputs]\n{}\n",
         listed(|policy| matches!(policy.kind, Kind::Assign(_)))
     )
 }
@@ -686,22 +690,22 @@ Examples:
   evenkeel assign tasks.csv --processes procs.csv --policy rank --json
   evenkeel assign tasks.csv --processes procs.csv --html served.html
 
-Tasks are a CSV file with one row an input: how large it is, and which servers hold a copy. Rows with the same task are \
-its several inputs.
+Tasks are a CSV file with one row per input: its size, and which servers hold a copy. Rows with the same task are \
+its inputs.
   task,bytes,replicas
   frame0,64MiB,s0|s3|s7
 
-Processes are a CSV file with the server on the host of each, or nothing if there is none.
+Processes are a CSV file with the server on the host of each process, or nothing if there is none.
   process,server
   rank0,s0
 
-The assignment has one row a task: task,process,local_bytes,remote_bytes,from, where from names a server for each input. \
-The summary tells how much is read from servers on the processes' own hosts, and how much could be at most. With --out - \
+The assignment has one row per task: task,process,local_bytes,remote_bytes,from, where from names a server for each input. \
+The summary shows how much is read from servers on the processes' own hosts, and the maximum possible. With --out - \
 the assignment goes to standard output and the summary to standard error.")]
 pub struct AssignArgs {
-    /// What is to be done, as CSV: task,bytes,replicas; `-` is standard input
+    /// The tasks, as CSV: task,bytes,replicas; `-` is standard input
     pub tasks: PathBuf,
-    /// Who can do it, as CSV: process,server; `-` is standard input
+    /// The processes, as CSV: process,server; `-` is standard input
     #[arg(long, value_name = "PROCS.csv")]
     pub processes: PathBuf,
     #[arg(long, value_name = "NAME", help = assign_policy_help())]
@@ -724,7 +728,7 @@ pub struct AssignArgs {
 /// How copies are spread over the servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LawName {
-    /// Every server alike
+    /// All servers equally likely
     Uniform,
     /// A hot spot: server j with probability proportional to ratio^j
     Geometric,
@@ -739,7 +743,7 @@ pub enum LawName {
 /// The format of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum BatchFormat {
-    /// One row a request
+    /// One row per request
     Csv,
     /// One object
     Json,
@@ -763,7 +767,7 @@ pub struct GenerateArgs {
     /// Number of servers
     #[arg(long, value_name = "N", default_value_t = 100)]
     pub servers: u32,
-    /// Copies of each request's data
+    /// Number of copies of each request's data
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub copies: u32,
     /// How the copies are spread
@@ -790,10 +794,10 @@ pub struct GenerateArgs {
     /// Backlogs of the servers, in the servers file [default: 0]
     #[arg(long, value_name = "SIZE|A..B")]
     pub backlogs: Option<String>,
-    /// Clients ask in turn, so that all have the same number of requests
+    /// Give requests to clients in turn, so that all have the same number
     #[arg(long)]
     pub in_turn: bool,
-    /// The same seed draws the same batch on every machine
+    /// Seed; the same seed draws the same batch on every machine
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// CSV or JSON
@@ -812,21 +816,21 @@ Examples:
   evenkeel reproduce 000 --quick --html report.html
   evenkeel reproduce 000 --quick --json
 
-Told of each claim: what the paper says, what was measured here, and whether it holds, holds with conditions that the paper \
-does not state, or does not hold. The page adds the rule that decides, the reason, what the paper leaves open, and a plot and a \
-table of each figure. Without --quick it takes some minutes. The same seed gives the same report on any number of threads, but \
-for the timings of --json.")]
+For each claim, the report has what the paper says, what was measured here, and whether it holds, holds with conditions that \
+the paper does not state, or does not hold. The page adds the rule that decides, the reason, what the paper leaves open, and a \
+plot and a table of each figure. Without --quick it takes some minutes. The same seed gives the same report on any number of \
+threads, except for the timings of --json.")]
 pub struct ReproduceArgs {
-    /// Only these papers, by their numbers: 000
+    /// Only these papers, by number, such as 000
     #[arg(value_name = "PAPER")]
     pub papers: Vec<String>,
     /// Fewer runs of each experiment: a rough answer within a minute
     #[arg(long)]
     pub quick: bool,
-    /// Seed of whatever is drawn
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
-    /// On how many threads; 0 is as many as there are processors. The report does not depend on it
+    /// Number of threads; 0 means one per processor. The report does not depend on it
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=MOST_THREADS))]
     pub threads: u16,
     /// Where to write a page with all claims and plots; `-` is standard output
@@ -849,10 +853,10 @@ pub struct DemoArgs {
     /// Number of servers
     #[arg(long, value_name = "N", default_value_t = 16)]
     pub servers: u32,
-    /// Copies of each request's data
+    /// Number of copies of each request's data
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub copies: u32,
-    /// Draws another batch
+    /// Seed of the batch
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
     /// Print the figures as one JSON object

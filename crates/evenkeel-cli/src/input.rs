@@ -58,18 +58,18 @@ pub(crate) fn read_input(args: &BatchArgs) -> Result<Input, InputError> {
     let batch = &input.batch;
     let refused = |column: &str, why: &str| {
         let message = format!(
-            "column `{column}`: {why}; `evenkeel simulate` heeds it, and --ignore-columns {column} passes it over"
+            "column `{column}`: {why}; use `evenkeel simulate`, or skip the column with --ignore-columns {column}"
         );
         Err(InputError::new(&args.batch.display().to_string(), None, message))
     };
     if batch.arrivals_ns().is_some_and(|arrivals| arrivals.iter().any(|&at| at != arrivals[0])) {
         return refused(
             "arrival",
-            "requests arrive at different times, and a plan has all of them at the start",
+            "requests arrive at different times, but a plan has all of them at the start",
         );
     }
     if batch.jobs().len() > 1 {
-        return refused("job", "there are several jobs, and a plan takes all requests for one");
+        return refused("job", "there are several jobs, but a plan treats all requests as one");
     }
     Ok(input)
 }

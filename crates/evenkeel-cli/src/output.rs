@@ -70,7 +70,7 @@ pub(crate) fn targets<const N: usize>(
         let target = Target::new(path, inputs)?;
         if let Some(other) = targets[..k].iter().position(|other| target.is_same(other.as_ref())) {
             bail!(
-                "{} and {option} would write to the same place; name another for one of them",
+                "{} and {option} would write to the same file; name another file for one of them",
                 outputs[other].0
             );
         }
@@ -109,7 +109,7 @@ impl Target {
         let path = match fs::canonicalize(path) {
             // If the path is a link, the file behind it is replaced, not the link.
             Ok(path) => path,
-            Err(_) if is_link => bail!("it is a link to nothing"),
+            Err(_) if is_link => bail!("it is a broken link; name another file, or remove the link"),
             Err(_) => absolute(path),
         };
         if inputs.iter().any(|input| is_read_from(input, &path)) {

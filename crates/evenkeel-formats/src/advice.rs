@@ -164,7 +164,8 @@ pub fn read_advice(reader: impl Read, file: &str) -> Result<AdviceFile, InputErr
         InputError::new(file, e.line() as u64, message)
     })?;
     if advice.format != 1 {
-        let message = format!("format {} is not known; make the advice with this version", advice.format);
+        let message =
+            format!("format {} is unknown; make the advice with this version of evenkeel", advice.format);
         return Err(InputError::new(file, None, message));
     }
     Ok(advice)

@@ -29,7 +29,8 @@ pub fn read_batch_csv(
         for replica in table.required(REPLICAS)?.split('|') {
             if !is_declared {
                 check_replica(replica).map_err(|why| {
-                    table.error(format!("{why}; if a server is called that, list it in the servers file"))
+                    table
+                        .error(format!("{why}; if that is the name of a server, list it in the servers file"))
                 })?;
             }
             // An empty field means no replica, not one without a name.

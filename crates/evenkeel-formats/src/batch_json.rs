@@ -70,7 +70,7 @@ impl<'de> Visitor<'de> for BatchSeed<'_> {
         let mut seen: Vec<String> = Vec::new();
         while let Some(key) = map.next_key::<String>()? {
             if seen.contains(&key) {
-                return Err(A::Error::custom(format!("`{}` is there twice; keep one of them", shown(&key))));
+                return Err(A::Error::custom(format!("`{}` appears twice; keep one of them", shown(&key))));
             }
             match &*key {
                 "requests" => map.next_value_seed(RequestsSeed { batch: &mut *batch, ignored })?,
@@ -85,7 +85,7 @@ impl<'de> Visitor<'de> for BatchSeed<'_> {
                 "format" => {
                     let format: u64 = map.next_value()?;
                     if format != 1 {
-                        return Err(A::Error::custom(format!("format {format} is not known; write 1")));
+                        return Err(A::Error::custom(format!("format {format} is unknown; write 1")));
                     }
                 }
                 _ => return Err(A::Error::unknown_field(&shown(&key), &["servers", "clients", "requests"])),
@@ -187,7 +187,7 @@ impl<'de> Visitor<'de> for RequestSeed<'_> {
                 _ => return Err(A::Error::custom(unknown_column(&key, &KEYS))),
             };
             if was_there {
-                return Err(A::Error::custom(format!("`{key}` is there twice; keep one of them")));
+                return Err(A::Error::custom(format!("`{key}` appears twice; keep one of them")));
             }
         }
         Ok(request)
@@ -275,9 +275,7 @@ impl<'de> Visitor<'de> for RequestsSeed<'_> {
             for replica in &request.replicas.ok_or_else(|| A::Error::missing_field("replicas"))? {
                 if replica.contains('|') {
                     let name = shown(replica);
-                    return Err(A::Error::custom(format!(
-                        "server `{name}` has a | in its name; give it another"
-                    )));
+                    return Err(A::Error::custom(format!("server `{name}` has a | in its name; rename it")));
                 }
                 self.batch.replica(replica).map_err(A::Error::custom)?;
             }

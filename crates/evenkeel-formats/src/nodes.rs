@@ -63,7 +63,7 @@ pub fn read_servers(reader: impl BufRead, reading: &Reading<'_>) -> Result<Nodes
     let mut table = Table::open(reader, reading, &["server"], &optional)?;
     if table.has(SPEED) && table.has(RATE) {
         return Err(table.error(
-            "`speed` and `rate` are two ways to say how fast a server is; leave one out, or pass it over with \
+            "`speed` and `rate` both say how fast a server is; leave one out, or skip it with \
              --ignore-columns",
         ));
     }

@@ -19,7 +19,7 @@ fn why_not_whole(text: &str, what: &str) -> String {
     } else if digits(text) {
         format!("the {what} {text} does not fit in 64 bits")
     } else if text.strip_prefix('-').is_some_and(digits) {
-        format!("the {what} {text} is negative; write a whole number from 0 on")
+        format!("the {what} {text} is negative; write a whole number, 0 or more")
     } else if text.parse::<f64>().is_ok_and(f64::is_finite) {
         format!("the {what} `{text}` is not whole; write a whole number")
     } else {
@@ -46,7 +46,9 @@ pub(crate) fn rate(text: &str) -> Result<u64, String> {
     let rate = text.parse().ok().or(with_unit.ok()).filter(|&rate| rate > 0 && !text.starts_with('+'));
     rate.ok_or_else(|| {
         let text = shown(text);
-        format!("the rate `{text}` is not one; write 120MB/s, 1Gb/s (bits), or a number of bytes a second")
+        format!(
+            "the rate `{text}` is not a rate; write 120MB/s, 1Gb/s (bits), or a number of bytes per second"
+        )
     })
 }
 
@@ -59,7 +61,7 @@ pub(crate) fn seconds(nanos: u64) -> String {
 pub(crate) fn slots(text: &str) -> Result<u32, String> {
     let slots = whole(text, "number of slots")?;
     match u32::try_from(slots) {
-        Ok(0) => Err("0 slots serve nothing; write 1 or more".to_owned()),
+        Ok(0) => Err("a node cannot have 0 slots; write 1 or more".to_owned()),
         Ok(slots) if slots <= MAX_SLOTS => Ok(slots),
         _ => Err(format!("{slots} slots are too many; write at most {MAX_SLOTS}")),
     }
@@ -75,7 +77,7 @@ pub fn decimal(text: &str, what: &str) -> Result<Fixed, String> {
     if !all_digits(whole_part) || !all_digits(decimals) || decimals.len() > 9 {
         let text = shown(text);
         return Err(format!(
-            "the {what} `{text}` is not a number from 0 on with at most 9 decimals, such as 1 or 0.25"
+            "the {what} `{text}` is not a number, 0 or more, with at most 9 decimals; write 1 or 0.25, say"
         ));
     }
     let whole = u128::from(whole(whole_part, what)?);

@@ -30,7 +30,7 @@ pub fn read_plan(
         let request = number(0, "request")?;
         let (start, blocks) = (decimal(3, "start")?, decimal(4, "number of blocks")?);
         let other_batch = |why: String| {
-            table.error(format!("this is a plan of another batch: {why}; give the batch it was made for"))
+            table.error(format!("this plan is for another batch: {why}; give the batch that it was made for"))
         };
         if request >= batch.n_requests() as u64 {
             return Err(other_batch(format!(

@@ -205,7 +205,8 @@ pub fn read_summary(reader: impl Read, file: &str) -> Result<Summary, InputError
         InputError::new(file, e.line() as u64, message)
     })?;
     if summary.format != 1 {
-        let message = format!("format {} is not known; make the summary with this version", summary.format);
+        let message =
+            format!("format {} is unknown; make the summary with this version of evenkeel", summary.format);
         return Err(InputError::new(file, None, message));
     }
     Ok(summary)

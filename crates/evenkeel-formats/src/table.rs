@@ -43,7 +43,7 @@ impl<R: BufRead> Records<R> {
             let message = match error.kind() {
                 ErrorKind::UnequalLengths { expected_len, len, .. } => {
                     format!(
-                        "the row has {len} fields and the first row {expected_len}; give each column a field"
+                        "the row has {len} fields, but the first row has {expected_len}; give each column a field"
                     )
                 }
                 ErrorKind::Io(e) => format!("cannot read on: {e}"),
@@ -118,13 +118,13 @@ impl<R: BufRead> Table<R> {
                 return Err(self.error(unknown_column(&name, &self.names)));
             };
             if self.columns[column].replace(k).is_some() {
-                return Err(self.error(format!("column `{name}` is there twice; keep one of them")));
+                return Err(self.error(format!("column `{name}` appears twice; keep one of them")));
             }
         }
         self.header = self.records.record.clone();
         match required.iter().zip(&self.columns).find(|(_, column)| column.is_none()) {
             Some((name, _)) if ignored.iter().any(|ignored| ignored == name) => {
-                Err(self.error(format!("column `{name}` cannot be done without; do not ignore it")))
+                Err(self.error(format!("column `{name}` is required; do not ignore it")))
             }
             Some((name, _)) => {
                 Err(self.error(format!("column `{name}` is missing; the header may have {header}")))
@@ -137,7 +137,7 @@ impl<R: BufRead> Table<R> {
     pub(crate) fn next(&mut self) -> Result<bool, InputError> {
         let more = self.records.next()?;
         if more && self.records.record.as_slice() == self.header.as_slice() {
-            return Err(self.error("the header is there twice; keep the first"));
+            return Err(self.error("the header appears twice; keep the first"));
         }
         Ok(more)
     }
@@ -169,7 +169,7 @@ pub(crate) fn unknown_column(name: &str, known: &[&str]) -> String {
     const MOST: usize = 60;
     let short: String = name.chars().take(MOST).collect();
     let why = not_known("column", &short, known).replacen("there is no", "unknown", 1);
-    format!("{why}; --ignore-columns passes it over")
+    format!("{why}; --ignore-columns skips it")
 }
 
 /// Counts what has gone through a [`Lines`].

@@ -62,14 +62,12 @@ pub fn read_writes(
         let (offset, bytes) = (number(1, "offset")?, number(2, "number of bytes")?);
         if offset.checked_add(bytes).is_none() {
             let name = shown(name);
-            return Err(
-                table.error(format!("the write ends beyond 64 bits of object `{name}`; is it right?"))
-            );
+            return Err(table.error(format!(
+                "the write ends beyond 2^64 bytes of object `{name}`; check its offset and size"
+            )));
         }
         total_bytes = total_bytes.checked_add(bytes).ok_or_else(|| {
-            table.error(
-                "all bytes so far do not fit in 64 bits together; split the file, or use a larger unit",
-            )
+            table.error("all bytes so far add up to more than 64 bits; split the file, or use a larger unit")
         })?;
         writes.push(Write { object, default: default_server(name, n_servers), offset, bytes });
     }

@@ -90,15 +90,15 @@ impl Default for CollectiveIo {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum CollectiveError {
-    #[error("`{policy}` does not order the queues of servers; take one of {fitting}")]
+    #[error("`{policy}` does not order the queues of servers; use one of {fitting}")]
     Unfit { policy: &'static str, fitting: String },
     #[error("there are no {0}; collective I/O needs 1 or more")]
     NoneOf(&'static str),
     #[error("{n} {what}, but only {most} {of_what}; write {most} or less")]
     TooMany { n: u64, what: &'static str, most: u64, of_what: &'static str },
-    #[error("partners from {0} to {1} are none; write the lower number first")]
+    #[error("the range of partners goes from {0} to {1}; write the lower number first")]
     NoPartners(u32, u32),
-    #[error("the threshold {0} is not a share; write a number from 0 on, such as 0.2")]
+    #[error("the threshold {0} is not a share; write 0 or more, such as 0.2")]
     BadThreshold(f64),
     #[error(transparent)]
     Queue(#[from] QueueError),
@@ -210,7 +210,7 @@ impl CollectiveIo {
             (self.aggregators.into(), "aggregators", processes, "processes"),
             (most.into(), "partners", processes, "processes"),
             // No machine has more. Also, the processes that are drawn are held in memory for a moment.
-            (processes, "processes", 1 << 24, "can be told apart"),
+            (processes, "processes", 1 << 24, "can be numbered"),
         ] {
             if n > most {
                 return Err(CollectiveError::TooMany { n, what, most, of_what });

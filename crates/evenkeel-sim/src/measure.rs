@@ -62,14 +62,19 @@ pub static MEASURES: [Measure; 20] = [
     measure("mean", Unit::Time, "mean response, from arrival to completion", |seen| {
         Some(seen.outcome.mean_response_ns() / 1e9).filter(|mean| mean.is_finite())
     }),
-    measure("p50", Unit::Time, "the response that half of all keep to", |seen| response(seen, 500)),
-    measure("p90", Unit::Time, "the response that 90 of 100 keep to", |seen| response(seen, 900)),
-    measure("p99", Unit::Time, "the response that 99 of 100 keep to", |seen| response(seen, 990)),
-    measure("p99.9", Unit::Time, "the response that 999 of 1000 keep to", |seen| response(seen, 999)),
-    measure("busiest", Unit::Share, "how much of the time the busiest server's slots were taken", |seen| {
-        seen.utilisation.iter().copied().reduce(f64::max)
+    measure("p50", Unit::Time, "half of all responses take at most this long", |seen| response(seen, 500)),
+    measure("p90", Unit::Time, "90 % of all responses take at most this long", |seen| response(seen, 900)),
+    measure("p99", Unit::Time, "99 % of all responses take at most this long", |seen| response(seen, 990)),
+    measure("p99.9", Unit::Time, "99.9 % of all responses take at most this long", |seen| {
+        response(seen, 999)
     }),
-    measure("utilisation", Unit::Share, "the same of all servers, on average", |seen| {
+    measure(
+        "busiest",
+        Unit::Share,
+        "share of the time that the busiest server's slots were in use",
+        |seen| seen.utilisation.iter().copied().reduce(f64::max),
+    ),
+    measure("utilisation", Unit::Share, "the same, averaged over all servers", |seen| {
         let n = seen.utilisation.len() as f64;
         Some(seen.utilisation.iter().sum::<f64>() / n).filter(|mean| mean.is_finite())
     }),
@@ -79,21 +84,21 @@ pub static MEASURES: [Measure; 20] = [
     measure("remote", Unit::Bytes, "bytes that went through the network", |seen| {
         Some(seen.outcome.remote_bytes as f64)
     }),
-    measure("redirected", Unit::Bytes, "bytes written elsewhere than by default", |seen| {
+    measure("redirected", Unit::Bytes, "bytes not written to their default server", |seen| {
         Some(seen.outcome.redirected_bytes as f64)
     }),
-    measure("hedged", Unit::Bytes, "bytes of transfers that were started a second time", |seen| {
+    measure("hedged", Unit::Bytes, "bytes of hedges: transfers that were started a second time", |seen| {
         Some(seen.outcome.hedged_bytes as f64)
     }),
     measure("messages", Unit::Count, "messages without data", |seen| Some(seen.outcome.n_messages as f64)),
-    measure("probes", Unit::Count, "of these, questions for a server's load", |seen| {
+    measure("probes", Unit::Count, "of these, probes of a server's load", |seen| {
         Some(seen.outcome.n_probes as f64)
     }),
     measure("rounds", Unit::Count, "rounds of bidding", |seen| Some(seen.outcome.n_rounds as f64)),
-    measure("replans", Unit::Count, "how often what had not started was planned anew", |seen| {
+    measure("replans", Unit::Count, "how often unstarted work was planned again", |seen| {
         Some(seen.outcome.n_replans as f64)
     }),
-    measure("cancelled", Unit::Count, "how many were not wanted any more before they were done", |seen| {
+    measure("cancelled", Unit::Count, "requests that were cancelled before they were done", |seen| {
         Some(seen.outcome.n_cancelled as f64)
     }),
     measure("failed", Unit::Count, "how many were not done", |seen| Some(seen.outcome.n_failed as f64)),

@@ -97,7 +97,7 @@ impl Findings {
         match &self.first {
             None => Ok(()),
             Some(first) => Err(format!(
-                "{} events were refused, which is a mistake in evenkeel; the first: {first}",
+                "{} events were refused, the first because: {first}; this is a bug in evenkeel, please report it",
                 self.n
             )),
         }

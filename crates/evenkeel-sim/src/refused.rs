@@ -9,15 +9,13 @@ use evenkeel::policy::{POLICIES, Policy};
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Refused {
-    #[error("`{policy}` is no answer to {question}; take one of {fitting}")]
+    #[error("`{policy}` does not decide {question}; use one of {fitting}")]
     OtherQuestion { policy: &'static str, question: &'static str, fitting: String },
-    #[error("the cluster has no servers; give it at least one")]
+    #[error("the cluster has no servers; add at least one")]
     NoServers,
-    #[error("the cluster has no clients; give it at least one")]
+    #[error("the cluster has no clients; add at least one")]
     NoClients,
-    #[error(
-        "{copies} copies on different servers cannot be, with {n_servers} servers; ask for 1 to {n_servers}"
-    )]
+    #[error("{copies} copies are out of range; use 1 to {n_servers}, the number of servers")]
     Copies { copies: u32, n_servers: usize },
     #[error("`{name}` is {given}; {wanted}")]
     Setting { name: &'static str, given: String, wanted: &'static str },

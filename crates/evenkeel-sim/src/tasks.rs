@@ -5,10 +5,14 @@
 //! other policies if configured, a process asks a master for each task, and reports with that question that the
 //! previous task is done. This takes a message each way and a decision of the master, which is guided by lists. A read
 //! that is lost is retried at another replica that is up, or as soon as one is up.
+//!
+//! Leases expire if configured. Each piece that a process has read then takes a message to the master, which renews the
+//! lease. A process that is told to stop does so when its current piece or computation is over, or at once if it waits
+//! for a server.
 
 use std::collections::VecDeque;
 
-use evenkeel::assign::opass_dynamic::{Action, Event, Guided};
+use evenkeel::assign::opass_dynamic::{Action, BadLease, Event, Guided, Settings};
 use evenkeel::assign::{
     Assignment, ProcessId, Work, WorkBuilder, WorkError, drawn, opass_multi, opass_single,
 };
@@ -56,6 +60,9 @@ pub struct Tasks {
     /// Whether processes ask for one task after the other, guided by the policy's lists, and get tasks from other lists
     /// when their own is empty. Always the case under `opass-dynamic`.
     pub dynamic: bool,
+    /// Time after which the master gives the task of a process that has not read another piece to others. If not given,
+    /// leases do not expire.
+    pub lease: Option<Span>,
     /// Time a process computes after it has read the inputs of a task.
     pub compute: Span,
     /// Whether computing times are drawn for each task, exponentially distributed with mean `compute`. `opass-dynamic`
@@ -87,6 +94,7 @@ impl Default for Tasks {
             buffer: None,
             seek: Span(0),
             dynamic: false,
+            lease: None,
             compute: Span(0),
             irregular: false,
             sources: None,
@@ -113,7 +121,7 @@ impl Tasks {
     /// Refuses settings that are impossible to draw for `n_servers` servers.
     pub(crate) fn check_drawn(&self, n_servers: usize) -> Result<(), Refused> {
         if self.inputs.is_empty() {
-            let wanted = "name the size of at least one";
+            let wanted = "give the size of at least one input";
             return Err(Refused::Setting { name: "inputs", given: "empty".to_owned(), wanted });
         }
         Refused::copies(self.copies, n_servers)
@@ -147,12 +155,12 @@ impl Tasks {
     /// Refuses invalid piece sizes.
     pub(crate) fn check(&self) -> Result<(), Refused> {
         if self.buffer == Some(Bytes(0)) {
-            let wanted = "pieces have at least a byte; leave it out to read chunks at once";
+            let wanted = "use at least 1 byte, or leave it out to read each chunk at once";
             return Err(Refused::Setting { name: "buffer", given: "0".to_owned(), wanted });
         }
         let largest = self.inputs.iter().map(|input| input.0).max().unwrap_or(0);
         if let Some(Bytes(buffer)) = self.buffer.filter(|buffer| largest / buffer.0 > MOST_PIECES) {
-            let wanted = "a chunk would be more than a million pieces; read more at once";
+            let wanted = "a chunk would have more than a million pieces; use a larger buffer";
             return Err(Refused::Setting { name: "buffer", given: buffer.to_string(), wanted });
         }
         Ok(())
@@ -184,8 +192,9 @@ impl Tasks {
         };
         let supply = if self.dynamic || matches!(policy.live, Live::Steals) {
             // The lists belong to this work, so this does not fail.
-            let guided = Guided::new(work, &processes).map_err(|_| WorkError::NoProcess)?;
-            Supply::Master { guided: Box::new(guided), centre: Centre::default() }
+            let settings = Settings { lease_ns: self.lease.map_or(u64::MAX, |lease| lease.0) };
+            let guided = Guided::new(work, &processes, settings).map_err(|_| WorkError::NoProcess)?;
+            Supply::Master { guided: Box::new(guided), centre: Centre::default(), woken_ns: u64::MAX }
         } else {
             let sources = match sources {
                 Sources::Drawn => drawn(work, &processes, &mut draw),
@@ -223,11 +232,14 @@ impl Tasks {
         Run {
             work,
             fabric,
+            reports: self.lease.is_some() && matches!(supply, Supply::Master { .. }),
             supply,
             sources: Sources::Balanced,
             draw: Seeded::new(sub_seed(seed, SOURCES)),
             buffer: self.buffer.map_or(u64::MAX, |buffer| buffer.0),
             compute_ns: self.compute_ns(work.n_tasks(), seed),
+            is_read: vec![false; work.n_inputs()],
+            is_done: vec![false; work.n_tasks()],
             asked_bytes: vec![0; hardware.servers.len()],
             stranded: Vec::new(),
             actions: Vec::new(),
@@ -288,8 +300,8 @@ fn home(hardware: &Hardware, host: u32) -> Option<ServerId> {
 enum Supply {
     /// Each process has its own list, and the server of each input is fixed in advance.
     Lists { lists: Vec<VecDeque<u32>>, sources: Vec<ServerId> },
-    /// Processes ask the master for one task after the other.
-    Master { guided: Box<Guided>, centre: Centre },
+    /// Processes ask the master for one task after the other. It is woken next at `woken_ns`.
+    Master { guided: Box<Guided>, centre: Centre, woken_ns: u64 },
 }
 
 impl Supply {
@@ -309,6 +321,12 @@ enum Step {
     Asked,
     /// The answer reaches the process.
     Told,
+    /// The news that the process has read a piece reaches the master.
+    Reported,
+    /// The news that its task is done elsewhere reaches the process.
+    Withdrawn,
+    /// A lease may have expired.
+    Wake,
 }
 
 impl Step {
@@ -320,7 +338,10 @@ impl Step {
         let step = match tag >> 32 {
             0 => Self::Computed,
             1 => Self::Asked,
-            _ => Self::Told,
+            2 => Self::Told,
+            3 => Self::Reported,
+            4 => Self::Withdrawn,
+            _ => Self::Wake,
         };
         (step, tag as u32)
     }
@@ -337,6 +358,12 @@ struct Reader {
     server: ServerId,
     since_ns: u64,
     left: u64,
+    /// The task it has done and not reported yet.
+    done: Option<u32>,
+    /// The task that the last message to stop is about.
+    withdrawn: Option<u32>,
+    /// Whether that message has arrived and is about the current task.
+    must_stop: bool,
 }
 
 struct Run<'a> {
@@ -347,6 +374,11 @@ struct Run<'a> {
     draw: Seeded,
     buffer: u64,
     compute_ns: Vec<u64>,
+    /// Whether processes report each piece.
+    reports: bool,
+    /// Whether any process has read each input and done each task.
+    is_read: Vec<bool>,
+    is_done: Vec<bool>,
     readers: Vec<Reader>,
     /// Bytes that each server was asked for.
     asked_bytes: Vec<u64>,
@@ -362,9 +394,15 @@ impl Run<'_> {
         while let Some((_, happening)) = self.fabric.next() {
             match happening {
                 Happening::Timer { tag } => match Step::of(tag) {
+                    (Step::Computed, process) if self.readers[process as usize].must_stop => {
+                        self.next_task(process);
+                    }
                     (Step::Computed, process) => self.end_task(process),
                     (Step::Asked, process) => self.answer(process),
                     (Step::Told, process) => self.begin_task(process),
+                    (Step::Reported, process) => self.renew(process),
+                    (Step::Withdrawn, process) => self.withdraw(process),
+                    (Step::Wake, _) => self.wake(),
                 },
                 Happening::Done { tag } => self.end_piece(tag as u32),
                 Happening::Lost { tag } => self.read_elsewhere(tag as u32),
@@ -387,35 +425,88 @@ impl Run<'_> {
                     self.begin_task(process);
                 }
             }
-            Supply::Master { .. } => {
-                self.outcome.n_messages += 1;
-                let message_ns = self.fabric.hardware().message_ns;
-                self.fabric.wake(self.fabric.now_ns().saturating_add(message_ns), Step::Asked.tag(process));
-            }
+            Supply::Master { .. } => self.send(Step::Asked, process),
         }
+    }
+
+    /// Sends a message between a process and the master.
+    fn send(&mut self, step: Step, process: u32) {
+        self.outcome.n_messages += 1;
+        let message_ns = self.fabric.hardware().message_ns;
+        self.fabric.wake(self.fabric.now_ns().saturating_add(message_ns), step.tag(process));
     }
 
     /// The master learns that a process has finished its task, if it had one, and is idle.
     fn answer(&mut self, process: u32) {
-        let Supply::Master { guided, centre } = &mut self.supply else { return };
+        let done = self.readers[process as usize].done.take();
         let process = ProcessId(process);
-        let done = guided.lease(process).map(|task| Event::Done(process, task));
-        for event in done.into_iter().chain([Event::Idle(process)]) {
-            self.outcome.findings.note(guided.on_event(event, &mut self.actions));
+        if let Some(task) = done {
+            self.tell(Event::Done(process, task));
         }
-        for action in self.actions.drain(..) {
-            self.outcome.n_messages += 1;
-            if let Action::Start(process, task) = action {
+        self.tell(Event::Idle(process));
+    }
+
+    /// The master learns that a process has read a piece.
+    fn renew(&mut self, process: u32) {
+        let task = self.readers[process as usize].task;
+        self.tell(Event::Progress(ProcessId(process), task));
+    }
+
+    fn wake(&mut self) {
+        if let Supply::Master { woken_ns, .. } = &mut self.supply {
+            *woken_ns = u64::MAX;
+        }
+        self.tell(Event::Wake);
+    }
+
+    /// Passes an event to the master, and its answers to the processes.
+    fn tell(&mut self, event: Event) {
+        let Supply::Master { guided, woken_ns, .. } = &mut self.supply else { return };
+        match guided.on_event(self.fabric.now_ns(), event, &mut self.actions) {
+            // The lease has expired while the message was on its way, and another process has the task or has done it.
+            Err(BadLease::NotLeased { .. } | BadLease::DoneBefore { .. }) if self.reports => {}
+            told => self.outcome.findings.note(told),
+        }
+        if let Some(at_ns) = guided.wake_at().filter(|at_ns| at_ns < woken_ns) {
+            *woken_ns = at_ns;
+            self.fabric.wake(at_ns, Step::Wake.tag(0));
+        }
+        let mut actions = std::mem::take(&mut self.actions);
+        actions.drain(..).for_each(|action| self.act(action));
+        self.actions = actions;
+    }
+
+    fn act(&mut self, action: Action) {
+        let Supply::Master { centre, .. } = &mut self.supply else { return };
+        match action {
+            Action::Start(process, task) => {
+                self.outcome.n_messages += 1;
                 self.readers[process.index()].task = task;
                 let after_ns = centre.delay_ns(&self.fabric);
                 self.fabric.wake(self.fabric.now_ns().saturating_add(after_ns), Step::Told.tag(process.0));
             }
+            Action::Withdraw(process, task) => {
+                self.readers[process.index()].withdrawn = Some(task);
+                self.send(Step::Withdrawn, process.0);
+            }
+            Action::Leave(_) => self.outcome.n_messages += 1,
+        }
+    }
+
+    /// A process learns that a task is done elsewhere.
+    fn withdraw(&mut self, process: u32) {
+        let reader = &mut self.readers[process as usize];
+        reader.must_stop = reader.withdrawn == Some(reader.task);
+        if let Some(place) = self.stranded.iter().position(|&other| other == process && reader.must_stop) {
+            self.stranded.remove(place);
+            self.next_task(process);
         }
     }
 
     fn begin_task(&mut self, process: u32) {
         let reader = &mut self.readers[process as usize];
         reader.next_input = self.work.inputs(reader.task as usize).start;
+        reader.must_stop = false;
         self.next_input(process);
     }
 
@@ -440,8 +531,12 @@ impl Run<'_> {
     }
 
     fn end_task(&mut self, process: u32) {
-        self.outcome.makespan_ns = self.fabric.now_ns();
-        self.outcome.done_ns_of_clients[process as usize] = self.fabric.now_ns();
+        let reader = &mut self.readers[process as usize];
+        reader.done = Some(reader.task);
+        if !std::mem::replace(&mut self.is_done[reader.task as usize], true) {
+            self.outcome.makespan_ns = self.fabric.now_ns();
+            self.outcome.done_ns_of_clients[process as usize] = self.fabric.now_ns();
+        }
         self.next_task(process);
     }
 
@@ -481,16 +576,28 @@ impl Run<'_> {
         self.outcome.count(&job);
         let reader = &mut self.readers[process as usize];
         reader.left -= job.bytes;
-        if reader.left > 0 {
+        let (left, since_ns, must_stop) = (reader.left, reader.since_ns, reader.must_stop);
+        if left == 0 && !std::mem::replace(&mut self.is_read[reader.next_input - 1], true) {
+            self.outcome.responses_ns.push(self.fabric.now_ns() - since_ns);
+        }
+        if must_stop {
+            return self.next_task(process);
+        }
+        if self.reports {
+            self.send(Step::Reported, process);
+        }
+        if left > 0 {
             self.read_piece(process);
         } else {
-            self.outcome.responses_ns.push(self.fabric.now_ns() - reader.since_ns);
             self.next_input(process);
         }
     }
 
     /// Reads a lost piece from the first replica that is up.
     fn read_elsewhere(&mut self, process: u32) {
+        if self.readers[process as usize].must_stop {
+            return self.next_task(process);
+        }
         let input = self.readers[process as usize].next_input - 1;
         let mut set = self.work.replicas().of(input).iter().copied();
         match set.find(|server| self.fabric.is_up(server.0)) {

@@ -190,7 +190,7 @@ impl Mix {
         match weight {
             Some(weight) if weight > 0 => Ok(Self { classes, weight }),
             _ => refused(
-                "a mix whose weights add up to nothing or too much".to_owned(),
+                "a mix whose weights add up to 0 or too much".to_owned(),
                 "give weights such as 1, 2, 5",
             ),
         }
@@ -226,10 +226,10 @@ impl Backlog {
             |name, given: f64, wanted| Err(Refused::Setting { name, given: given.to_string(), wanted });
         match self {
             Self { stragglers, .. } if !(0.0..=1.0).contains(stragglers) => {
-                refused("backlog.stragglers", *stragglers, "give a part from 0 to 1")
+                refused("backlog.stragglers", *stragglers, "use a share from 0 to 1")
             }
             Self { times, .. } if !(0.0..=1e6).contains(times) => {
-                refused("backlog.times", *times, "give a number from 0 to 1000000")
+                refused("backlog.times", *times, "use a number from 0 to 1000000")
             }
             _ => Ok(()),
         }

@@ -45,6 +45,9 @@
 //! clock and the sockets. An event that does not fit is refused and changes nothing. The programs under `examples/`
 //! named below drive them.
 //!
+//! The first four can be watched: `counts` has the numbers for a dashboard, and `trace` keeps the latest decisions, each
+//! with the candidates and their figures. It is off at first, and costs next to nothing then.
+//!
 //! | state machine | what it does | example |
 //! |---|---|---|
 //! | [`run::Executor`] | carries out a plan, serves new arrivals, retries, hedges, replans | `execute` |
@@ -71,6 +74,7 @@ pub mod queue;
 pub mod redirect;
 pub mod run;
 pub mod select;
+mod trace;
 pub mod workload;
 
 /// The example in the README, included here so that it is compiled and run.

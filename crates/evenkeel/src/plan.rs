@@ -56,13 +56,13 @@ pub enum OrderBy<'a> {
 pub enum NoPlan {
     #[error("policy {0} does not plan batches; name one that chooses replicas, orders transfers, or both")]
     NotAPlanner(&'static str),
-    #[error("policy {0} is not an order")]
+    #[error("policy {0} does not order transfers; name one that does")]
     NotAnOrder(&'static str),
-    #[error("policy {0} is itself an order; leave out the other one, or name a policy that chooses")]
+    #[error("policy {0} is itself an order; leave out the other one, or name a policy that chooses replicas")]
     TwoOrders(&'static str),
-    #[error("policy {0} is an order, and none is wanted; name a policy that chooses")]
+    #[error("policy {0} only orders transfers, but no order is wanted; name a policy that chooses replicas")]
     OrderWithoutOrder(&'static str),
-    #[error("the proof of the bound does not hold, which is a bug: {0}")]
+    #[error("the proof of the bound does not hold: {0}; this is a bug in evenkeel, please report it")]
     Proof(#[from] Fault),
 }
 

@@ -47,7 +47,7 @@ pub struct Extent {
 
 /// An extent would end beyond the largest possible object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{bytes} bytes from offset {start} end behind 2^64 - 1, the size of the largest object")]
+#[error("{bytes} bytes from offset {start} end beyond 2^64 - 1, the largest object size; write less")]
 pub struct TooLong {
     /// Where it would begin.
     pub start: u64,
@@ -152,15 +152,19 @@ pub struct Changed;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum BadRow {
-    #[error("a redirect to server {0}, which is the default server itself")]
+    #[error("a redirect goes to server {0}, which is the default server; remove the row")]
     AtHome(u32),
-    #[error("no table has seen {0} writes; the last version was not kept as it was")]
+    #[error("version {0} is impossible, as no table sees that many writes; restore an intact table")]
     NoVersionsLeft(u64),
-    #[error("version {0} is later than the last one that the table was resumed with")]
+    #[error("version {0} is later than the last version of the table; restore an intact table")]
     TooNew(u64),
-    #[error("the row overlaps another one; two servers cannot both have the last write")]
+    #[error(
+        "the row overlaps another one, but only one server can have the last write; restore an intact table"
+    )]
     Overlap,
-    #[error("version {0} is that of another object or server; a version is a single write")]
+    #[error(
+        "version {0} is also that of another object or server, but each version is one write; restore an intact table"
+    )]
     NotOneWrite(u64),
 }
 

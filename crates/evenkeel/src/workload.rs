@@ -115,21 +115,25 @@ const MAX_NODES: u32 = 1 << 24;
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum WorkloadError {
-    #[error("a batch needs at least one {0}")]
+    #[error("a batch needs at least one {0}; ask for 1 or more")]
     None(&'static str),
     #[error(
         "that many {0} are not drawn; at most {MAX_NODES} clients or servers, and 64 times as many requests"
     )]
     TooMany(&'static str),
-    #[error("{copies} copies need at least as many servers, and there are {n_servers}")]
+    #[error(
+        "{copies} copies need at least as many servers, but there are only {n_servers}; draw fewer copies or more servers"
+    )]
     TooManyCopies { copies: u32, n_servers: u32 },
-    #[error("the ratio of a hot spot must be above 0 and at most 1, not {0}")]
+    #[error("the ratio of a hot spot is {0}; use a number above 0 and at most 1")]
     Ratio(f64),
-    #[error("{hot_spots} hot spots need at least as many servers, and there are {n_servers}")]
+    #[error(
+        "{hot_spots} hot spots need at least as many servers, but there are only {n_servers}; draw fewer hot spots"
+    )]
     HotSpots { hot_spots: u32, n_servers: u32 },
     #[error("{0} must lie between {1} and {2}")]
     OutOfRange(&'static str, u64, u64),
-    #[error("a range must go from the smaller to the larger, not from {0} to {1}")]
+    #[error("the range goes from {0} to {1}; write the smaller number first")]
     Range(u64, u64),
     #[error(transparent)]
     Model(#[from] ModelError),

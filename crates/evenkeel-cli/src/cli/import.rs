@@ -17,8 +17,8 @@ Examples:
   evenkeel import csv table.csv --map bytes=size,replicas=hosts --separator ';' --out batch.csv
   evenkeel score batch.csv                    how far from the optimum reading it is today
 
-A batch has one request for each piece of data: client,bytes,replicas,chunk. Tools say what there is and where, but not who \
-reads it; --clients says so. docs/import.md tells how to get each of these inputs.")]
+A batch has one request per piece of data: client,bytes,replicas,chunk. Tools list the data and where it is, but not who \
+reads it; --clients sets that. docs/import.md describes how to get each of these inputs.")]
 pub struct ImportArgs {
     /// What is read.
     #[command(subcommand)]
@@ -28,15 +28,15 @@ pub struct ImportArgs {
 /// What can be read.
 #[derive(Debug, Subcommand)]
 pub enum ImportSource {
-    /// The output of `hdfs fsck PATH -files -blocks -locations`: a request for each block
+    /// The output of `hdfs fsck PATH -files -blocks -locations`: one request per block
     HdfsFsck(HdfsFsckArgs),
-    /// Metalinks, version 3 or 4: a request for each file or piece, from its mirrors
+    /// Metalinks, version 3 or 4: one request per file or piece, from its mirrors
     Metalink(MetalinkArgs),
-    /// S3 inventories of several buckets, as CSV: a request for each object, from the buckets that have the same
+    /// S3 inventories of several buckets, as CSV: one request per object, from the buckets that hold it
     S3Inventory(S3InventoryArgs),
-    /// Listings of several remotes by `rclone lsjson -R --hash`: a request for each file, from the remotes that have the same
+    /// Listings of several remotes by `rclone lsjson -R --hash`: one request per file, from the remotes that hold it
     RcloneLsjson(RcloneLsjsonArgs),
-    /// Any CSV with a header: a request for each row
+    /// Any CSV with a header: one request per row
     Csv(CsvArgs),
 }
 
@@ -53,19 +53,19 @@ pub enum DealName {
 #[derive(Debug, Args)]
 pub struct ImportOutput {
     /// Who reads [default: one-per-host for hdfs-fsck, a column `client` for csv, else as many workers as servers]
-    /// one-per-host: a client on the host of each server, called like the host
-    /// N: so many workers, w0, w1 and so on
+    /// one-per-host: a client on the host of each server, named after the host
+    /// N: N workers named w0, w1 and so on
     /// A,B,C: these clients
     /// FILE: the clients of a clients file, as CSV: client,slots,host
     #[arg(long, value_name = "RULE", verbatim_doc_comment)]
     pub clients: Option<String>,
-    /// Which client gets which request; requests are in the order of the input, clients in that of their list or names
+    /// Which client gets which request, in the order of the input and of the clients' list or names
     #[arg(long, value_enum, default_value_t = DealName::RoundRobin)]
     pub deal: DealName,
-    /// Split what is larger than this into several requests, such as 64MiB; pieces are called NAME#0, NAME#1 and so on
+    /// Split anything larger than this into several requests, such as 64MiB; pieces are named NAME#0, NAME#1 and so on
     #[arg(long, value_name = "SIZE", value_parser = block)]
     pub split: Option<u64>,
-    /// If anything must be left out, write nothing and exit with 1
+    /// If anything has to be left out, write nothing and exit with status 1
     #[arg(long)]
     pub strict: bool,
     /// CSV or JSON
@@ -98,10 +98,10 @@ fsck.txt is what `hdfs fsck PATH -files -blocks -locations` printed, of Hadoop 1
 out. A server is a datanode, host:port. A chunk is a block, PATH#INDEX. Left out and counted are blocks without a usable \
 replica, files that are open, empty or erasure-coded, and snapshots.")]
 pub struct HdfsFsckArgs {
-    /// What fsck printed; `-` is standard input
+    /// The output of fsck; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Take files in snapshots too; blocks that they share with others are then read again
+    /// Include files in snapshots; blocks that they share with other files are then read again
     #[arg(long)]
     pub snapshots: bool,
     #[command(flatten)]
@@ -123,7 +123,7 @@ pub struct MetalinkArgs {
     /// Metalinks; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// A request for each piece that has a hash
+    /// One request per piece that has a hash
     #[arg(long, conflicts_with = "split")]
     pub pieces: bool,
     #[command(flatten)]
@@ -138,15 +138,15 @@ Examples:
   evenkeel import s3-inventory s3-eu.csv s3-us.csv --columns Bucket,Key,Size,ETag --out batch.csv
   evenkeel import s3-inventory eu=s3-eu.csv us=s3-us.csv --manifest manifest.json --out batch.csv
 
-Buckets hold the same object if key, size and ETag are the same. The first file that lists a key says what the object is; what \
-differs from it is left out and told. Files of one bucket, or with one NAME, are parts of one inventory. To compare sizes only \
-(uploads in parts of different sizes have different ETags), call the column something else: --columns Bucket,Key,Size,-. \
+Buckets hold the same object if key, size and ETag are the same. The first file that lists a key defines the object; entries \
+that differ are left out and reported. Files of one bucket, or with one NAME, are parts of one inventory. To compare sizes only \
+(uploads in parts of different sizes have different ETags), give the column another name: --columns Bucket,Key,Size,-. \
 Inventories are compressed; in bash, write eu=<(zcat eu.csv.gz).")]
 pub struct S3InventoryArgs {
     /// Inventories, FILE or NAME=FILE; the server is NAME, else the bucket; `-` is standard input
     #[arg(required = true, value_name = "[NAME=]FILE")]
     pub files: Vec<PathBuf>,
-    /// What the columns are, as `fileSchema` in manifest.json has it; Key and Size are needed
+    /// The columns, as `fileSchema` in manifest.json lists them; Key and Size are required
     #[arg(long, value_name = "NAMES", required_unless_present = "manifest")]
     pub columns: Option<String>,
     /// The manifest.json of an inventory, for its columns
@@ -168,8 +168,8 @@ Examples:
   evenkeel import rclone-lsjson east=east.json west=west.json --split 64MiB --out batch.csv
 
 Each file is the listing of a remote: rclone lsjson -R --hash REMOTE:PATH > FILE. Remotes hold the same file if path and size \
-are the same, and every kind of hash that both have. The first listing that has a path says what the file is; what differs from it \
-is left out and told.")]
+are the same, and every kind of hash that both have. The first listing that has a path defines the file; entries that differ \
+are left out and reported.")]
 pub struct RcloneLsjsonArgs {
     /// Listings; the server is NAME; `-` is standard input
     #[arg(required = true, value_name = "NAME=FILE")]
@@ -186,19 +186,19 @@ Examples:
   evenkeel import csv table.csv --map bytes=size,replicas=hosts --separator ';' --out batch.csv
   evenkeel import csv table.csv --map replicas=hosts,client=reader --separator ';' --json
 
-What is not mapped is looked for under its own name. replicas is needed; bytes is 1 if there is no such column. Other columns \
-are passed over.")]
+A column that is not mapped must have its own name. replicas is required; bytes is 1 if there is no such column. Other columns \
+are skipped.")]
 pub struct CsvArgs {
     /// Tables with a header; `-` is standard input
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// What is in which column: client, bytes, replicas and chunk
+    /// Which column has client, bytes, replicas and chunk
     #[arg(long, value_name = "WHAT=COLUMN", value_delimiter = ',')]
     pub map: Vec<String>,
-    /// What stands between servers in the column of replicas
+    /// Separator between servers in the column of replicas
     #[arg(long, value_name = "TEXT", default_value = "|")]
     pub separator: String,
-    /// What stands between columns: a character, or tab
+    /// Separator between columns: a character, or tab
     #[arg(long, value_name = "CHAR", default_value = ",")]
     pub delimiter: String,
     #[command(flatten)]

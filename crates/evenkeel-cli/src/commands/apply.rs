@@ -53,7 +53,10 @@ pub(super) fn run(args: &ApplyArgs) -> Result<Outcome> {
     let (promised, found) = (advice.lower_bound, Figure::from(bound));
     ensure!(
         promised.is_about(found, found),
-        unfit(format!("it promises the bound {}, but that is {}; run explain again", promised.0, found.0))
+        unfit(format!(
+            "it promises a bound of {}, but the bound is {}; run explain again",
+            promised.0, found.0
+        ))
     );
 
     let changed = Changed::new(&input, described, &change)?;
@@ -90,7 +93,7 @@ fn chosen<'a>(file: &'a AdviceFile, name: Option<&str>) -> Result<&'a Advice, St
         (None, [only]) => Ok(only),
         (None, _) => Err(format!("choose one with --take: {}", all())),
         (Some(name), advice) => advice.iter().find(|advice| advice.name == name).ok_or_else(|| {
-            format!("there is no advice `{}`; there are {}", evenkeel::model::shown(name), all())
+            format!("there is no advice `{}`; the file has {}", evenkeel::model::shown(name), all())
         }),
     }
 }
@@ -99,7 +102,7 @@ fn chosen<'a>(file: &'a AdviceFile, name: Option<&str>) -> Result<&'a Advice, St
 fn check_batch(file: &AdviceFile, input: &Input) -> Result<(), String> {
     let block = input.batch.block_bytes();
     if file.block != block {
-        return Err(format!("it is in blocks of {} bytes, not {block}; give --block {0}", file.block));
+        return Err(format!("it uses blocks of {} bytes, not {block}; add --block {0}", file.block));
     }
     if file.batch_fingerprint != input.fingerprint() {
         return Err(

@@ -52,7 +52,8 @@ pub(super) fn run(args: &AssignArgs) -> Result<Outcome> {
     let found = assign(&input.work).map_err(|Unfit::SeveralInputs(task)| {
         let task = shown(input.tasks.name(task));
         let remedy = "take opass-multi or opass-exact";
-        let message = format!("task `{task}` has several inputs, and opass-single is for one; {remedy}");
+        let message =
+            format!("task `{task}` has several inputs, but opass-single allows one per task; {remedy}");
         InputError { file: tasks.name.clone(), line: None, message }
     })?;
     let measures = found.measures(&input.work);

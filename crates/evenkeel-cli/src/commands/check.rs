@@ -38,8 +38,8 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
         }
         if summary.batch_fingerprint != input.fingerprint() {
             bail!(
-                "the summary is of another batch, of other servers or clients, or of another block size; give what \
-                 it was made for"
+                "the summary is for another batch, other servers or clients, or another block size; give the inputs \
+                 it was made from"
             );
         }
     }
@@ -49,7 +49,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
     // In a plan without an order, all transfers must start at 0.
     let ordered = match &summary {
         Some(summary) if args.no_order && summary.length.is_some() => {
-            bail!("the summary is of a plan with an order; leave out --no-order");
+            bail!("the summary is for a plan with an order; leave out --no-order");
         }
         Some(summary) => summary.length.is_some(),
         None => !args.no_order,
@@ -97,7 +97,7 @@ fn check_summary(
     }
     same("max load", summary.max_load, measures.max_load.into())?;
     if summary.bytes.is_some_and(|bytes| bytes != batch.total_bytes()) {
-        return Err(format!("the summary is wrong about `bytes`: it is {}", batch.total_bytes()));
+        return Err(format!("the summary has the wrong `bytes`; the batch has {}", batch.total_bytes()));
     }
     for (in_seconds, figure) in [
         (summary.length_seconds, summary.length),

@@ -142,7 +142,7 @@ fn names(asked: &[String]) -> Result<Vec<&'static str>> {
     for asked in asked {
         let name = known(asked, "policy", Policy::plans)?.name;
         if names.contains(&name) {
-            bail!("policy {name} is named twice; name each once");
+            bail!("policy {name} is listed twice; list it once");
         }
         names.push(name);
     }
@@ -294,7 +294,7 @@ impl Comparison {
         if !self.left_out.is_empty() {
             let _ = writeln!(
                 text,
-                "Left out, since so many clients would exchange very many messages: {}. Name them with --policy to have them \
+                "Left out, since that many clients would exchange too many messages: {}. Name them with --policy to include them \
                  all the same.",
                 self.left_out.join(", ")
             );

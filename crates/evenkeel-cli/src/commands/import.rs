@@ -200,7 +200,7 @@ fn gather_inventories(args: &S3InventoryArgs, inputs: &[Input]) -> Result<Gather
             let source = Source::open(path)?;
             read_manifest(source.reader, &source.name)?
         }
-        (None, None) => bail!("name the columns by --columns or --manifest"),
+        (None, None) => bail!("the columns are unknown; name them with --columns or --manifest"),
     };
     let mut merge = Merge::new();
     for input in inputs {
@@ -219,7 +219,7 @@ fn gather_listings(args: &RcloneLsjsonArgs, inputs: &[Input]) -> Result<Gathered
     for input in inputs {
         let Source { name, reader } = input.open()?;
         let server = input.server()?;
-        let server = server.with_context(|| format!("{name}: which remote is this? Write NAME={name}"))?;
+        let server = server.with_context(|| format!("{name}: the remote is not named; write NAME={name}"))?;
         read_rclone_lsjson(reader, &name, server, &mut merge)?;
     }
     merge.gather(args.output.split).map_err(anyhow::Error::msg)
@@ -236,7 +236,10 @@ fn table_columns(args: &CsvArgs) -> Result<TableColumns> {
             "replicas" => &mut columns.replicas,
             "chunk" => &mut columns.chunk,
             _ => {
-                bail!("--map {pair}: there is no `{}`; known are client, bytes, replicas, chunk", shown(what))
+                bail!(
+                    "--map {pair}: there is no field `{}`; use client, bytes, replicas or chunk",
+                    shown(what)
+                )
             }
         };
         if place.replace(column.to_owned()).is_some() {
@@ -244,7 +247,7 @@ fn table_columns(args: &CsvArgs) -> Result<TableColumns> {
         }
     }
     if columns.client.is_some() && !columns.has_clients {
-        bail!("--clients and a column for client are two ways to say who reads; leave one out");
+        bail!("--clients and a column for client both say who reads; leave one of them out");
     }
     columns.delimiter = match args.delimiter.as_bytes() {
         b"tab" => b'\t',
@@ -252,7 +255,7 @@ fn table_columns(args: &CsvArgs) -> Result<TableColumns> {
         _ => bail!("--delimiter {}: write one character, or tab", shown(&args.delimiter)),
     };
     if args.separator.is_empty() {
-        bail!("--separator: it is empty; write what stands between servers");
+        bail!("--separator: it is empty; write the text between servers");
     }
     columns.separator.clone_from(&args.separator);
     Ok(columns)
@@ -270,7 +273,9 @@ impl Targets {
         let is_one_per_host =
             matches!(rule, Some(Rule::OnePerHost)) || rule.is_none() && source == "hdfs-fsck";
         if output.clients_out.is_some() && !is_one_per_host {
-            bail!("--clients-out is for --clients one-per-host; of others it is not known where they run");
+            bail!(
+                "--clients-out needs --clients one-per-host, since the hosts of other clients are unknown; leave it out"
+            );
         }
         let all: Vec<&PathBuf> =
             [Some(&output.out), output.servers_out.as_ref(), output.clients_out.as_ref()]
@@ -279,7 +284,7 @@ impl Targets {
                 .collect();
         if (1..all.len()).any(|k| all[..k].contains(&all[k])) {
             bail!(
-                "--out, --servers-out and --clients-out would write to the same place; name another for one of them"
+                "--out, --servers-out and --clients-out would write to the same file; name another file for one of them"
             );
         }
         let optional =

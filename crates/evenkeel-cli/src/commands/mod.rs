@@ -91,10 +91,10 @@ fn planner_of(policy: &str, args: &PolicyArgs) -> Result<Planner<'static>> {
     let options = Options { policy, order, whole: args.whole, ask: ask(goal, &args.tuning) };
     Planner::new(&options).map_err(|error| match error {
         NoPlan::TwoOrders(policy) => {
-            anyhow!("policy {policy} is itself an order; leave out --order, or name a policy that chooses")
+            anyhow!("policy {policy} is itself an order; leave out --order, or name a policy that chooses replicas")
         }
         NoPlan::OrderWithoutOrder(policy) => {
-            anyhow!("policy {policy} is an order; leave out --no-order, or name a policy that chooses")
+            anyhow!("policy {policy} only orders transfers; leave out --no-order, or name a policy that chooses replicas")
         }
         other => other.into(),
     })
@@ -109,7 +109,7 @@ fn known(name: &str, what: &str, is_wanted: impl Fn(&Policy) -> bool) -> Result<
 /// The message for an unknown name.
 fn unknown(name: &str, what: &str, known: impl Iterator<Item = &'static Policy>) -> String {
     let known: Vec<&str> = known.map(|policy| policy.name).collect();
-    format!("there is no {what} `{name}`; known are {}", known.join(", "))
+    format!("there is no {what} `{name}`; the known ones are {}", known.join(", "))
 }
 
 fn ask(goal: Goal, args: &TuningArgs) -> Ask {
@@ -131,9 +131,7 @@ fn remark_on_hosts(names: &[&str], batch: &Batch, cluster: &Cluster, ties: Ties)
         _ if n == of => "No hosts are known".to_owned(),
         _ => format!("For {} of {} no distance is known", count(n as u64), counted(of as u64, "request")),
     };
-    Some(format!(
-        "{what}, so {name} takes a copy {how}; a column host in --servers and --clients tells them."
-    ))
+    Some(format!("{what}, so {name} picks a copy {how}; add a column host to --servers and --clients."))
 }
 
 /// Prints that remark on standard error for the requested policy.
@@ -197,8 +195,9 @@ fn in_words(bottleneck: &Bottleneck, n_servers: u64, units: &Units) -> String {
 /// The bound that a proof forces. The solver's own proof is checked like any other. The solver may have rounded its
 /// bound down; the proved bound counts.
 fn verified(batch: &Batch, cluster: &Cluster, bound: &mut Bound, subject: Subject) -> Result<Forced> {
-    let forced = evenkeel::check::bound(batch, cluster, bound, subject)
-        .map_err(|fault| anyhow::anyhow!("the proof does not hold, which is a bug: {fault}"))?;
+    let forced = evenkeel::check::bound(batch, cluster, bound, subject).map_err(|fault| {
+        anyhow::anyhow!("the proof does not hold: {fault}; this is a bug in evenkeel, please report it")
+    })?;
     bound.value = bound.value.max(forced.proved);
     Ok(forced)
 }

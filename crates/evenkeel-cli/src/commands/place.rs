@@ -69,7 +69,7 @@ pub(super) fn run(args: &PlaceArgs) -> Result<Outcome> {
     let all_bytes = backlogs + u128::from(input.total_bytes) * u128::from(args.replicas);
     ensure!(
         u64::try_from(all_bytes).is_ok(),
-        "{}: all copies and backlogs together do not fit in 64 bits; split the writes, or use a larger unit",
+        "{}: all copies and backlogs together exceed 64 bits; split the writes, or use a larger unit",
         source.name
     );
     let found = placed(place, args, &nodes, &input)?;

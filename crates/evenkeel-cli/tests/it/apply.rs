@@ -180,7 +180,7 @@ fn what_is_refused() {
         (advice.to_string(), "batch --take spread", &["changes the batch", "--out"]),
         (advice.to_string(), "other --take slot --clients-out x", &["advice slot", "another batch"]),
         (advice.to_string(), "batch --block 7 --take slot --clients-out x", &["--block 1"]),
-        (advice.to_string(), "batch --take slot --clients-out x --out ./x", &["the same place"]),
+        (advice.to_string(), "batch --take slot --clients-out x --out ./x", &["the same file"]),
         (advice.to_string(), "batch --take slot --clients-out advice", &["an input of this command"]),
         (
             changed(&|it| slot(it, "lower_bound", 1.into())),
@@ -197,7 +197,7 @@ fn what_is_refused() {
             "batch --take slot --clients-out x",
             &["not one change"],
         ),
-        (changed(&|it| it["format"] = 2.into()), "batch --take slot", &["format 2 is not known"]),
+        (changed(&|it| it["format"] = 2.into()), "batch --take slot", &["format 2 is unknown"]),
         ("{".to_owned(), "batch", &["advice:1", "explain --advice"]),
         (changed(&|it| it["advice"] = value!([])), "batch", &["nothing lowers the bound"]),
     ];
@@ -247,7 +247,7 @@ fn one_client_with_one_slot() {
     {
         assert!(text.contains(words), "{text}");
     }
-    assert!(text.contains("Copies alone do not go below 6: client c0 needs so long."), "{text}");
+    assert!(text.contains("Copies alone do not go below 6: client c0 needs that long."), "{text}");
     let explained = json(&["explain", "batch", "--json"], folder.path());
     assert_eq!(
         explained["for_clients"][0],

@@ -133,8 +133,8 @@ fn wrong_processes() {
     let tasks = TASKS.as_bytes();
     refused(tasks, b"", &[], &["procs.csv: the file is empty", "process,server"]);
     refused(tasks, b"process\np\n", &[], &["procs.csv:1", "`server` is missing"]);
-    refused(tasks, b"process,server\n", &[], &["procs.csv: there are tasks and no process"]);
-    refused(tasks, b"process,server\np,s0\np,s1\n", &[], &["procs.csv:3", "process `p` is there twice"]);
+    refused(tasks, b"process,server\n", &[], &["procs.csv: there are tasks but no processes"]);
+    refused(tasks, b"process,server\np,s0\np,s1\n", &[], &["procs.csv:3", "process `p` appears twice"]);
     refused(tasks, b"process,server\np, s0\n", &[], &["procs.csv:2", "` s0` of a server", "blank"]);
     refused(tasks, b"process,server\n,s0\n", &[], &["procs.csv:2", "name `` of a process is empty"]);
 }
@@ -144,7 +144,7 @@ fn wrong_usage() {
     let (tasks, procs) = (TASKS.as_bytes(), PROCS.as_bytes());
     let known = "rank, opass-single, opass-multi, opass-exact, opass-dynamic";
     refused(tasks, procs, &["--policy", "optimal"], &["no policy `optimal`", known]);
-    refused(tasks, procs, &["--html", "out.csv"], &["--out and --html", "same place"]);
+    refused(tasks, procs, &["--html", "out.csv"], &["--out and --html", "same file"]);
     let folder = folder_with(&[("tasks.csv", TASKS), ("procs.csv", PROCS)]);
     let wrong = [
         "tasks.csv",

@@ -18,10 +18,10 @@ fn wrong_csv() {
         (b"\xEF\xBB\xBF", &["empty", "header"]),
         (b"c0,1,s0|s1\n", &["batch:1", "unknown column `c0`"]),
         (b"client,bytes\nc0,1\n", &["batch:1", "`replicas` is missing"]),
-        (b"client,client,replicas\nc,c,s\n", &["batch:1", "`client` is there twice"]),
+        (b"client,client,replicas\nc,c,s\n", &["batch:1", "`client` appears twice"]),
         (b"client,replicas,colour\nc,s,red\n", &["batch:1", "unknown column `colour`"]),
-        (b"client,bytes,replicas\nclient,bytes,replicas\n", &["batch:2", "header is there twice"]),
-        (b"client,replicas\nclient,replicas\n", &["batch:2", "header is there twice"]),
+        (b"client,bytes,replicas\nclient,bytes,replicas\n", &["batch:2", "header appears twice"]),
+        (b"client,replicas\nclient,replicas\n", &["batch:2", "header appears twice"]),
         (b"client,bytes,replicas\nc,1,s\nc,-1,s\n", &["batch:3", "-1 is negative"]),
         (b"client,bytes,replicas\nc,1.5,s\n", &["batch:2", "not whole"]),
         (b"client,bytes,replicas\nc,18446744073709551616,s\n", &["batch:2", "64 bits"]),
@@ -32,7 +32,7 @@ fn wrong_csv() {
         (b"client,bytes,replicas\nc,1,s|t|s\n", &["batch:2", "`s` is named twice"]),
         (b"client,bytes,replicas\n,1,s\n", &["batch:2", "name `` of a client is empty"]),
         (b"client,bytes,replicas\nc,1,\xFF\n", &["batch:2", "UTF-8"]),
-        (b"client,bytes,replicas\nc,1\n", &["batch:2", "2 fields", "first row 3"]),
+        (b"client,bytes,replicas\nc,1\n", &["batch:2", "2 fields", "first row has 3"]),
         (b"client,replicas,arrival\nc,s,soon\n", &["batch:2", "arrival `soon`"]),
         (b"\x00\x01\x02", &["unknown column `\\0\\u{1}"]),
         (b"client,bytes,replicas\nc0,1,\"s0\nc1,1,s1\nc2,1,s0\n", &["quote"]),
@@ -66,8 +66,8 @@ fn wrong_json() {
         (br#"{"servers":["t"],"requests":[{"client":"c","replicas":["s"]}]}"#, &["server `s`", "not among"]),
         (br#"{"requests":[{"client":"c","replicas":["s"]}],"servers":["t"]}"#, &["server `s`", "not among"]),
         (br#"{"requests":[]} {"requests":[]}"#, &["trailing"]),
-        (br#"{"servers":["s"],"servers":["t"],"requests":[]}"#, &["`servers` is there twice"]),
-        (br#"{"servers":["s","s"],"requests":[]}"#, &["server `s` is there twice"]),
+        (br#"{"servers":["s"],"servers":["t"],"requests":[]}"#, &["`servers` appears twice"]),
+        (br#"{"servers":["s","s"],"requests":[]}"#, &["server `s` appears twice"]),
     ];
     for (batch, words) in cases {
         refused(batch, &[], words);
@@ -89,7 +89,7 @@ fn wrong_servers_and_clients_files() {
     let servers: [(&str, &[&str]); 7] = [
         ("", &["empty"]),
         ("server\ns0\n", &["batch:2", "server `s1` is not among the servers", "add it"]),
-        ("server\ns0\ns1\ns0\n", &["nodes.given:4", "`s0` is there twice"]),
+        ("server\ns0\ns1\ns0\n", &["nodes.given:4", "`s0` appears twice"]),
         ("name\ns0\n", &["unknown column `name`"]),
         ("server,speed\ns0,1\ns1\n", &["nodes.given:3", "1 fields"]),
         ("server,connections\ns0,x\ns1,1\n", &["nodes.given:2", "connections"]),

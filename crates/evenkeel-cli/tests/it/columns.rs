@@ -66,17 +66,17 @@ fn unknown_columns_are_named_and_can_be_ignored() {
         ("writes.csv", b"object,offset,bytes,byte\n1,0,1,7\n"),
     ];
     let commands = [
-        ("plan batch.csv", "did you mean `bytes`? Known are client, replicas, bytes"),
+        ("plan batch.csv", "did you mean `bytes`? The known ones are client, replicas, bytes"),
         ("plan batch.json", "did you mean `bytes`?"),
-        ("check good.csv plan.csv", "known are request"),
-        ("score good.csv plan.csv", "known are request"),
-        ("explain good.csv --servers servers.csv", "Known are server, speed"),
+        ("check good.csv plan.csv", "the known ones are request"),
+        ("score good.csv plan.csv", "the known ones are request"),
+        ("explain good.csv --servers servers.csv", "The known ones are server, speed"),
         ("compare batch.csv --policy first", "did you mean `bytes`?"),
         ("simulate batch.csv", "did you mean `bytes`?"),
         ("simulate tasks.csv --processes procs.csv", "did you mean `bytes`?"),
         ("assign tasks.csv --processes procs.csv", "did you mean `bytes`?"),
-        ("collective queue.csv", "known are app"),
-        ("place writes.csv --servers servers.csv", "Known are server"),
+        ("collective queue.csv", "the known ones are app"),
+        ("place writes.csv --servers servers.csv", "The known ones are server"),
     ];
     let folder = tempfile::tempdir().unwrap();
     files.iter().for_each(|(name, text)| fs::write(folder.path().join(name), text).unwrap());

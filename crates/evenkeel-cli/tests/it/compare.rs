@@ -116,7 +116,7 @@ fn wrong_usage_is_told() {
     let folder = folder_with(&[("batch.csv", "client,bytes,replicas\nc0,3,s0\n")]);
     for (args, expected) in [
         ("--policy optimal,fastest", "no policy `fastest`"),
-        ("--policy ap,optimal", "policy optimal is named twice"),
+        ("--policy ap,optimal", "policy optimal is listed twice"),
         ("--policy sio", "no policy `sio`"),
         ("--passes 0", "0 is not in 1.."),
         ("--bids 9999999", "9999999 is not in 1.."),

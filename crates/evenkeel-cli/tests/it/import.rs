@@ -139,14 +139,14 @@ fn wrong_listings_of_hdfs() {
         ),
         (
             format!("/a 5 bytes, 2 block(s):  OK\n{block} [h:1]\n"),
-            "fsck.txt:1: this file has 2 blocks, and 1 are listed",
+            "fsck.txt:1: this file has 2 blocks, but 1 are listed",
         ),
         (
             format!("/a 5 bytes, 1 block(s):  OK\n{block}\n"),
             "fsck.txt:2: the locations of the block are not listed",
         ),
-        (format!("{block} [h:1]\n"), "fsck.txt:1: a block without a file"),
-        ("\n\nPath '/x' does not exist".to_owned(), "fsck.txt:3: fsck has failed"),
+        (format!("{block} [h:1]\n"), "fsck.txt:1: there is a block without a file"),
+        ("\n\nPath '/x' does not exist".to_owned(), "fsck.txt:3: fsck failed"),
         (
             format!("/a 9 bytes, 1 block(s):\n{} [h:1]\n", block.replace("=5", "=18446744073709551616")),
             "64 bits",
@@ -211,18 +211,18 @@ fn hostile_metalinks() {
         (file("<size>-1</size>"), "m:1: the size -1 is negative"),
         ("<metalink>\n<file name=\"a\">".to_owned(), "m:2: the file is cut off"),
         ("<metalink></file></metalink>".to_owned(), "not well-formed"),
-        ("<html></html>".to_owned(), "no Metalink"),
-        ("<metalink></metalink><metalink></metalink>".to_owned(), "no Metalink"),
-        ("hello".to_owned(), "no Metalink"),
-        (String::new(), "no Metalink"),
+        ("<html></html>".to_owned(), "not a Metalink"),
+        ("<metalink></metalink><metalink></metalink>".to_owned(), "not a Metalink"),
+        ("hello".to_owned(), "not a Metalink"),
+        (String::new(), "not a Metalink"),
         ("<metalink><file/></metalink>".to_owned(), "the file has no name"),
         (
             file("<size>9</size><url>http://h/</url><pieces length=\"4\"><hash/></pieces>"),
-            "has 3 pieces, and hashes of 1",
+            "has 3 pieces, but 1 hashes",
         ),
         (
             file("<size>18446744073709551615</size><url>http://h/</url><pieces length=\"1\"></pieces>"),
-            "hashes of 0",
+            "0 hashes",
         ),
     ];
     for (text, word) in &cases {
@@ -233,7 +233,7 @@ fn hostile_metalinks() {
     assert_refused(
         &[("m", huge.as_bytes())],
         &["import", "metalink", "m", "--split", "1"],
-        &["m:1", "take larger pieces"],
+        &["m:1", "use larger pieces"],
     );
 }
 
@@ -293,7 +293,7 @@ fn wrong_inventories() {
     let row = b"b,k,5,e\n";
     let cases: [(&[u8], &[&str], &[&str]); 9] = [
         (row, &["--columns", "Bucket,Key,ETag"], &["--columns", "no Size"]),
-        (row, &["--columns", "Bucket,Key,Size"], &["i.csv:1", "4 fields, and 3 columns"]),
+        (row, &["--columns", "Bucket,Key,Size"], &["i.csv:1", "4 fields, but 3 columns"]),
         (row, &["--columns", "Bucket,Size,Key,ETag"], &["i.csv:1", "right order"]),
         (row, &["--columns", "x,Key,Size,ETag"], &["no column Bucket", "NAME=i.csv"]),
         (b"b,k,5,e\nb,k,5\n", &["--columns", "Bucket,Key,Size,ETag"], &["i.csv:2", "3 fields"]),
@@ -347,7 +347,7 @@ fn wrong_listings_of_rclone() {
     assert_refused(
         &[("a.json", b"[]")],
         &["import", "rclone-lsjson", "a.json"],
-        &["which remote", "NAME=a.json"],
+        &["the remote is not named", "NAME=a.json"],
     );
 }
 
@@ -381,15 +381,15 @@ fn any_table() {
 fn wrong_tables() {
     let cases: [(&[u8], &[&str], &[&str]); 10] = [
         (b"", &[], &["t.csv", "empty", "header"]),
-        (b"a,b\n1,2\n", &[], &["t.csv:1", "It has a, b", "--map replicas="]),
+        (b"a,b\n1,2\n", &[], &["t.csv:1", "of a, b", "--map replicas="]),
         (b"a,replicas\n1,s\n", &["--map", "bytes=size"], &["t.csv:1", "no column `size`", "a, replicas"]),
         (b"replicas,replicas\ns,s\n", &[], &["t.csv:1", "twice"]),
         (b"bytes,replicas\nx,s\n", &[], &["t.csv:2", "not a size"]),
         (b"replicas\ns0;s1\n", &[], &["t.csv:2", "several servers", "--separator"]),
-        (b"replicas\ns\n", &["--map", "sever=x"], &["no `sever`", "replicas"]),
+        (b"replicas\ns\n", &["--map", "sever=x"], &["no field `sever`", "replicas"]),
         (b"replicas\ns\n", &["--map", "bytes"], &["--map bytes", "WHAT=COLUMN"]),
         (b"replicas\ns\n", &["--delimiter", "xx"], &["--delimiter", "tab"]),
-        (b"replicas,who\ns,c\n", &["--map", "client=who", "--clients", "3"], &["two ways"]),
+        (b"replicas,who\ns,c\n", &["--map", "client=who", "--clients", "3"], &["both say"]),
     ];
     for (text, extra, words) in cases {
         let args = [&["import", "csv", "t.csv", "--out", "b.csv"], extra].concat();
@@ -421,7 +421,7 @@ fn clients_by_every_rule() {
     for (rule, word) in [
         ("0", "write 1 to"),
         ("99999999999", "write 1 to"),
-        ("a,a", "client `a` is there twice"),
+        ("a,a", "client `a` appears twice"),
         (",", "the list is empty"),
         ("", "one-per-host"),
         ("one-per-rack", "neither one-per-host, nor a number"),
@@ -430,9 +430,9 @@ fn clients_by_every_rule() {
         assert_refused(&[("t.csv", b"replicas\ns\n")], &args, &[word]);
     }
     let args = ["import", "csv", "t.csv", "--clients", "3", "--clients-out", "c.csv"];
-    assert_refused(&[("t.csv", b"replicas\ns\n")], &args, &["--clients-out is for --clients one-per-host"]);
+    assert_refused(&[("t.csv", b"replicas\ns\n")], &args, &["--clients-out needs --clients one-per-host"]);
     let args = ["import", "csv", "t.csv", "--out", "x", "--servers-out", "x"];
-    assert_refused(&[("t.csv", b"replicas\ns\n")], &args, &["same place"]);
+    assert_refused(&[("t.csv", b"replicas\ns\n")], &args, &["same file"]);
     let args = ["import", "csv", "t.csv", "--out", "t.csv"];
     assert_refused(&[("t.csv", b"replicas\ns\n")], &args, &["is an input"]);
     assert_refused(&[], &["import", "csv", "-", "-"], &["only be read once"]);

@@ -68,7 +68,7 @@ fn two_outputs_have_two_places() {
     ] {
         let output = evenkeel(&args.split(' ').collect::<Vec<_>>(), folder.path());
         assert_eq!(output.status.code(), Some(2), "{args}");
-        assert!(stderr(&output).contains("would write to the same place"), "{args}: {}", stderr(&output));
+        assert!(stderr(&output).contains("would write to the same file"), "{args}: {}", stderr(&output));
     }
     assert_eq!(names_in(folder.path()), ["servers", "writes"]);
     printed(&["generate", "--out", "a", "--servers-out", "b"], folder.path());

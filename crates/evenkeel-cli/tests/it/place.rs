@@ -206,9 +206,12 @@ fn what_is_refused() {
     for (args, complaint) in [
         (
             &["writes.csv", "--servers", "servers.csv", "--policy", "optimal"][..],
-            "known are rr, mlml, trh, nltr",
+            "the known ones are rr, mlml, trh, nltr",
         ),
-        (&["writes.csv", "--servers", "servers.csv", "--replicas", "6"], "there are 5; ask for fewer copies"),
+        (
+            &["writes.csv", "--servers", "servers.csv", "--replicas", "6"],
+            "there are only 5; request fewer copies",
+        ),
         (&["writes.csv", "--servers", "servers.csv", "--replicas", "0"], "--replicas"),
         (&["writes.csv", "--servers", "servers.csv", "--window", "0"], "--window"),
         (&["writes.csv", "--servers", "servers.csv", "--levels", "33"], "--levels"),
@@ -225,11 +228,11 @@ fn what_is_refused() {
         (&["short.csv", "--servers", "servers.csv"], "short.csv:1: column `bytes` is missing"),
         (&["word.csv", "--servers", "servers.csv"], "word.csv:3: the number of bytes `six` is not a size"),
         (&["nameless.csv", "--servers", "servers.csv"], "nameless.csv:2: "),
-        (&["beyond.csv", "--servers", "servers.csv"], "beyond.csv:2: the write ends beyond 64 bits"),
+        (&["beyond.csv", "--servers", "servers.csv"], "beyond.csv:2: the write ends beyond 2^64 bytes"),
         (&["too_much.csv", "--servers", "servers.csv"], "too_much.csv:3: all bytes so far"),
         (&["huge.csv", "--servers", "servers.csv"], "huge.csv: all copies and backlogs"),
         (&["writes.csv", "--servers", "servers.csv", "--out", "servers.csv"], "is an input of this command"),
-        (&["writes.csv", "--servers", "servers.csv", "--out", "-", "--html", "-"], "the same place"),
+        (&["writes.csv", "--servers", "servers.csv", "--out", "-", "--html", "-"], "the same file"),
         (&["absent.csv", "--servers", "servers.csv"], "absent.csv: cannot read it"),
     ] {
         let output = evenkeel(&[&["place"], args].concat(), folder.path());

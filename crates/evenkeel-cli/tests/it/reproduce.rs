@@ -148,7 +148,7 @@ fn people_get_a_table() {
 fn wrong_usage_is_told() {
     let folder = tempfile::tempdir().unwrap();
     for (args, expected) in [
-        ("reproduce 000 7", "there is no paper `7`; there are: 000"),
+        ("reproduce 000 7", "there is no paper `7`; the papers are 000"),
         ("reproduce --quick --html nowhere/page.html", "cannot write nowhere/page.html"),
         ("reproduce --threads 100000", "100000 is not in 0..=1024"),
     ] {

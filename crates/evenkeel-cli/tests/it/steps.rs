@@ -120,7 +120,7 @@ fn without_an_order_there_are_no_steps() {
     assert_refused(
         &batch,
         &["plan", "batch", "--out", "x", "--steps", "./x"],
-        &["--out and --steps", "same place"],
+        &["--out and --steps", "same file"],
     );
     assert_refused(&batch, &["plan", "batch", "--steps", "batch"], &["an input of this command"]);
 }

@@ -129,7 +129,7 @@ fn wrong_rates() {
             "server,rate,speed\ns0,1MB/s,1\ns1,1MB/s,1\n",
             &["servers:1", "`speed` and `rate`", "leave one out"],
         ),
-        ("server,rate\ns0,1MB/s\ns1,\n", &["servers:3", "the rate `` is not one", "120MB/s"]),
+        ("server,rate\ns0,1MB/s\ns1,\n", &["servers:3", "the rate `` is not a rate", "120MB/s"]),
         ("server,rate\ns0,0\ns1,1\n", &["servers:2", "the rate `0`"]),
         ("server,rate\ns0,-1\ns1,1\n", &["servers:2", "the rate `-1`"]),
         ("server,rate\ns0,1MB\ns1,1\n", &["servers:2", "the rate `1MB`"]),

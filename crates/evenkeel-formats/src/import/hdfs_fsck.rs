@@ -37,7 +37,7 @@ pub fn read_hdfs_fsck(
     }
     listing.end_file()?;
     if listing.n_files == 0 {
-        return Err(InputError::new(file, None, format!("it lists no file; {REMEDY}")));
+        return Err(InputError::new(file, None, format!("it lists no files; {REMEDY}")));
     }
     if !listing.has_summary {
         into.remarks.note(Kind::NoSummary, &last, file);
@@ -78,7 +78,7 @@ impl Listing<'_> {
         }
         if line.starts_with("Fsck on path ") || line.starts_with("Path '") && line.ends_with("does not exist")
         {
-            return Err(place.error(format!("fsck has failed: {line}; mend that and {REMEDY} again")));
+            return Err(place.error(format!("fsck failed: {line}; fix that and {REMEDY} again")));
         }
         self.has_summary |= line.trim_start().starts_with("Status: ");
         Ok(())
@@ -122,7 +122,9 @@ impl Listing<'_> {
         let message = match n_listed {
             0 => format!("the blocks of this file are not listed; {REMEDY}"),
             _ => {
-                format!("this file has {n_blocks} blocks, and {n_listed} are listed; is the output cut off?")
+                format!(
+                    "this file has {n_blocks} blocks, but {n_listed} are listed; check that the output is complete"
+                )
             }
         };
         Err(InputError::new(&file.in_file, file.line, message))
@@ -130,7 +132,7 @@ impl Listing<'_> {
 
     fn block(&mut self, place: &Place<'_>, block: &Block<'_>) -> Result<(), InputError> {
         let Some(file) = &mut self.file else {
-            return Err(place.error(format!("a block without a file; {REMEDY}")));
+            return Err(place.error(format!("there is a block without a file; {REMEDY}")));
         };
         file.n_listed += 1;
         if !file.is_taken {
@@ -240,7 +242,7 @@ impl Location<'_> {
 /// `-racks` as `/rack/host:port`. Each may be followed, in parentheses, by what `-replicaDetails` says.
 fn locations(tail: &str) -> Result<Vec<Location<'_>>, String> {
     const WITH_STORAGE: &str = "DatanodeInfoWithStorage[";
-    let odd = || format!("the locations of the block cannot be understood; {REMEDY}");
+    let odd = || format!("the locations of the block are malformed; {REMEDY}");
     let Some((_, list)) = tail.split_once('[') else {
         return Err(format!("the locations of the block are not listed; {REMEDY}"));
     };

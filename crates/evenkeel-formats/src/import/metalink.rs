@@ -61,7 +61,7 @@ pub fn read_metalink(
     }
 }
 
-const NOT_A_METALINK: &str = "this is no Metalink; it must begin with the element `metalink`";
+const NOT_A_METALINK: &str = "this is not a Metalink; it must begin with the element `metalink`";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Level {
@@ -118,8 +118,7 @@ impl Document<'_> {
                 Ok(None) => match resolve_predefined_entity(reference) {
                     Some(text) => self.add_text(text),
                     None => {
-                        Err("an entity is used that XML itself does not have; write the text instead"
-                            .to_owned())
+                        Err("an entity is used that XML does not define; write the text instead".to_owned())
                     }
                 },
                 Err(error) => Err(error.to_string()),
@@ -131,7 +130,9 @@ impl Document<'_> {
 
     fn start(&mut self, start: &BytesStart<'_>) -> Result<(), String> {
         if self.levels.len() >= MOST_LEVELS {
-            return Err(format!("elements are nested more than {MOST_LEVELS} deep; this is no Metalink"));
+            return Err(format!(
+                "elements are nested more than {MOST_LEVELS} deep; check that this is a Metalink"
+            ));
         }
         let level = level(start.local_name().as_ref(), self.levels.last().copied());
         if self.levels.is_empty() {
@@ -208,7 +209,7 @@ impl Document<'_> {
             let (n, expected) = (file.n_pieces, bytes.div_ceil(piece_bytes));
             if n != expected {
                 return Err(format!(
-                    "the file has {expected} pieces, and hashes of {n}; get a Metalink that is right"
+                    "the file has {expected} pieces, but {n} hashes; get a correct Metalink"
                 ));
             }
             self.into.add_in_pieces(&chunk, piece_bytes)?;

@@ -123,7 +123,7 @@ impl Gathered {
         self.n_pieces = self.n_pieces.saturating_add(n_pieces);
         if self.n_pieces > MOST_PIECES {
             return Err(format!(
-                "split into pieces of {piece_bytes} bytes, this makes more than {MOST_PIECES} requests; take larger pieces"
+                "split into pieces of {piece_bytes} bytes, this makes more than {MOST_PIECES} requests; use larger pieces"
             ));
         }
         for k in 0..n_pieces {
@@ -227,8 +227,8 @@ pub fn check_plain(reader: &mut impl BufRead, file: &str) -> Result<(), InputErr
         (b"\xFD7zXZ", "is compressed by xz; decompress it first, as in `xzcat FILE | evenkeel import … -`"),
         (b"BZh", "is compressed by bzip2; decompress it first, as in `bzcat FILE | evenkeel import … -`"),
         (b"PK\x03\x04", "is a ZIP archive; unpack it first"),
-        (b"PAR1", "is a Parquet file; have the inventory written as CSV"),
-        (b"ORC", "is an ORC file; have the inventory written as CSV"),
+        (b"PAR1", "is a Parquet file; configure the inventory as CSV"),
+        (b"ORC", "is an ORC file; configure the inventory as CSV"),
     ];
     let start = reader.fill_buf().map_err(|e| InputError::new(file, None, format!("cannot read it: {e}")))?;
     match FORMATS.iter().find(|(magic, _)| start.starts_with(magic)) {

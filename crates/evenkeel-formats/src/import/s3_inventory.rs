@@ -38,7 +38,7 @@ impl InventoryColumns {
         let require = |name: &str| {
             let missing = || {
                 format!(
-                    "the columns `{}` have no {name}; name them as in Bucket,Key,Size,ETag",
+                    "the columns `{}` have no {name}; write them as in Bucket,Key,Size,ETag",
                     shown(schema)
                 )
             };
@@ -79,12 +79,12 @@ pub fn read_manifest(reader: impl BufRead, file: &str) -> Result<InventoryColumn
         Some("CSV") | None => {}
         Some(other) => {
             let other = shown(other);
-            return Err(error(format!("the inventory is in the format {other}; have it written as CSV")));
+            return Err(error(format!("the inventory has the format {other}; configure it as CSV")));
         }
     }
     let schema = manifest
         .file_schema
-        .ok_or_else(|| error("`fileSchema` is missing; name the columns by --columns".to_owned()))?;
+        .ok_or_else(|| error("`fileSchema` is missing; name the columns with --columns".to_owned()))?;
     InventoryColumns::parse(&schema).map_err(error)
 }
 
@@ -103,7 +103,7 @@ pub fn read_s3_inventory(
         if rows.len() != columns.n_columns {
             let (n, expected) = (rows.len(), columns.n_columns);
             return Err(rows.error(format!(
-                "the row has {n} fields, and {expected} columns are named; name all of them"
+                "the row has {n} fields, but {expected} columns are named; name all of them"
             )));
         }
         let is_header =

@@ -53,9 +53,9 @@ pub fn read_table(
     let chunk = find(&rows, columns.chunk.as_deref(), "chunk")?;
     let Some(replicas) = find(&rows, columns.replicas.as_deref(), "replicas")? else {
         let header = header(&rows)?.join(", ");
-        return Err(
-            rows.error(format!("which column names the servers? It has {header}; say --map replicas=COLUMN"))
-        );
+        return Err(rows.error(format!(
+            "it is unclear which column names the servers, of {header}; write --map replicas=COLUMN"
+        )));
     };
     while rows.next()? {
         let place = Place { file, line: rows.line() };
@@ -94,7 +94,7 @@ fn find<R: BufRead>(
     let mut found = None;
     for k in 0..rows.len() {
         if rows.field(k, "header")?.trim() == name && found.replace(k).is_some() {
-            return Err(rows.error(format!("column `{}` is there twice; rename one of them", shown(name))));
+            return Err(rows.error(format!("column `{}` appears twice; rename one of them", shown(name))));
         }
     }
     if given.is_some() && found.is_none() {

@@ -120,5 +120,5 @@ fn endless_records() {
             .message
     };
     assert!(many("{\"requests\":[{\"client\":\"c\",\"replicas\":[").contains("64 MiB"));
-    assert!(many("{\"servers\":[").contains("server `s` is there twice"));
+    assert!(many("{\"servers\":[").contains("server `s` appears twice"));
 }

@@ -59,7 +59,7 @@ impl Way {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum NotServed {
-    #[error("policy {0} cannot serve these requests")]
+    #[error("policy {0} cannot serve these requests; use one that chooses replicas")]
     NoWay(&'static str),
     #[error(transparent)]
     View(#[from] evenkeel::model::ModelError),

@@ -181,7 +181,7 @@ impl Cluster {
         self.discipline().map_err(|message| places.error("servers.queue", message))?;
         for (key, n) in [("slow", self.slow.len()), ("down", self.down.len())] {
             if n > MOST_CHANGES {
-                return wrong(key, format!("{n} tables [[{key}]] are too many, at most {MOST_CHANGES}"));
+                return wrong(key, format!("{n} tables [[{key}]] are too many; use at most {MOST_CHANGES}"));
             }
         }
         for (k, slow) in self.slow.iter().enumerate() {
@@ -194,7 +194,10 @@ impl Cluster {
         }
         let network = &self.network;
         if network.nic.is_some() && (network.up.is_some() || network.down.is_some()) {
-            return wrong("network.nic", "`nic` is both `up` and `down`; leave it or them out".to_owned());
+            return wrong(
+                "network.nic",
+                "`nic` sets both `up` and `down`; leave it out, or leave them out".to_owned(),
+            );
         }
         if network.up.is_some() != network.down.is_some() {
             return wrong(
@@ -338,7 +341,7 @@ const DOWN: u64 = 2 << 16;
 fn check_count(key: &str, n: u64, places: &Places) -> Result<(), ScenarioError> {
     match n {
         1.. if n <= MOST.into() => Ok(()),
-        _ => Err(places.error(key, format!("{n} is not from 1 to {MOST}"))),
+        _ => Err(places.error(key, format!("{n} is out of range; use 1 to {MOST}"))),
     }
 }
 
@@ -350,7 +353,7 @@ fn check_server(
 ) -> Result<(), ScenarioError> {
     if let Some(speed) = speed.filter(|speed| !(*speed > 0.0 && *speed <= 1e6)) {
         let message = format!(
-            "a speed of {speed} is not above 0 and at most 1000000; for a server that does nothing write [[down]]"
+            "the speed {speed} is out of range; use a number above 0 and at most 1000000, or [[down]] for a server that does nothing"
         );
         return Err(places.error(&format!("{key}.speed"), message));
     }
@@ -361,16 +364,16 @@ fn no_server(name: &str, known: &[String]) -> String {
     let name = model::shown(name);
     match known {
         [first, .., last] => {
-            format!("there is no server `{name}`; the {} there are go from {first} to {last}", known.len())
+            format!("there is no server `{name}`; the {} servers are {first} to {last}", known.len())
         }
-        _ => format!("there is no server `{name}`; there is only {}", known.join("")),
+        _ => format!("there is no server `{name}`; the only one is {}", known.join("")),
     }
 }
 
 fn check_slots(key: &str, slots: u32, places: &Places) -> Result<(), ScenarioError> {
     match slots {
         1..=MAX_SLOTS => Ok(()),
-        _ => Err(places.error(key, format!("{slots} slots are not from 1 to {MAX_SLOTS}"))),
+        _ => Err(places.error(key, format!("{slots} slots are out of range; use 1 to {MAX_SLOTS}"))),
     }
 }
 
@@ -405,10 +408,10 @@ impl Who {
         }
         match (self.number(known.len()), self) {
             (Some(number), _) if number as usize > known.len() => {
-                wrong(format!("{number} servers are more than the {} there are", known.len()))
+                wrong(format!("{number} servers are too many; there are only {}", known.len()))
             }
             (None, Self::Share(share)) => wrong(format!(
-                "`{share}` is not a share from 0% to 100%; of single servers write a list of names"
+                "`{share}` is not a share from 0% to 100%; to name single servers, write a list"
             )),
             _ => Ok(()),
         }
@@ -431,13 +434,15 @@ impl Slow {
         if !(self.factor > 0.0 && self.factor <= 1.0) {
             return wrong(
                 "factor",
-                "a factor is above 0 and at most 1; for no service at all write [[down]]",
+                "the factor is out of range; use a number above 0 and at most 1, or [[down]] for no service at all",
             );
         }
         match (self.every, self.lasts) {
             (Some(_), None) => wrong("every", "`every` needs `lasts`: how long it is slow each time"),
             (None, Some(_)) => wrong("lasts", "`lasts` needs `every`: the mean pause in between"),
-            (Some(Span(0)), _) | (_, Some(Span(0))) => wrong("every", "`every` and `lasts` are above 0"),
+            (Some(Span(0)), _) | (_, Some(Span(0))) => {
+                wrong("every", "`every` and `lasts` cannot be 0; use longer spans")
+            }
             _ => Ok(()),
         }
     }

@@ -27,7 +27,7 @@ impl std::str::FromStr for Set {
             Some((key, value)) if !key.is_empty() && !value.is_empty() => {
                 Ok(Self { key: key.to_owned(), value: value.to_owned() })
             }
-            _ => Err(format!("`{text}` sets nothing; write KEY=VALUE, such as servers.s3.speed=0.1")),
+            _ => Err(format!("`{text}` is not an assignment; write KEY=VALUE, such as servers.s3.speed=0.1")),
         }
     }
 }
@@ -150,11 +150,11 @@ pub fn not_known(what: &str, wrong: &str, known: &[&str]) -> String {
     let distance = |name: &&&str| strsim::osa_distance(name, wrong);
     let nearest = known.iter().min_by_key(distance).filter(|name| distance(name) <= 2 + name.len() / 4);
     let hint = nearest.map(|name| format!("did you mean `{name}`? ")).unwrap_or_default();
+    let the = if hint.is_empty() { "the" } else { "The" };
     let wrong = evenkeel::model::shown(wrong);
     match known {
         [] => format!("there is no {what} `{wrong}` here"),
-        _ => format!("there is no {what} `{wrong}`; {hint}Known are {}", known.join(", "))
-            .replace("; Known", "; known"),
+        _ => format!("there is no {what} `{wrong}`; {hint}{the} known ones are {}", known.join(", ")),
     }
 }
 
@@ -175,7 +175,7 @@ impl<'a> Document<'a> {
         for (k, set) in sets.iter().enumerate() {
             let at = text.len() + 1 + k;
             if set.key.split('.').count() > MOST_DEPTH {
-                let message = "no key is that deep in tables".to_owned();
+                let message = "no key is nested that deep; see docs/simulate.md for the keys".to_owned();
                 return Err(ScenarioError { place: Place::Set(set.clone()), message });
             }
             put(&mut root, &set.key, value(&set.value), at..at + 1)
@@ -245,11 +245,11 @@ fn put<'a>(
             let item = number.parse().ok().and_then(|k: usize| items.get_mut(k)).map(Spanned::get_mut);
             match item {
                 Some(DeValue::Table(inner)) if !rest.is_empty() => put(inner, rest, value, span),
-                Some(_) => Err(format!("`{key}.{number}` is no table; name a key in one")),
+                Some(_) => Err(format!("`{key}.{number}` is not a table; name a key in one")),
                 None => Err(format!("`{key}` is a list of {n}; name one by its number, from 0: {key}.0.…")),
             }
         }
-        _ => Err(format!("`{key}` is no table, so there is no `{path}`")),
+        _ => Err(format!("`{key}` is not a table, so there is no `{path}`; name an existing key")),
     }
 }
 

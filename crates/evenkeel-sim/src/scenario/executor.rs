@@ -19,7 +19,7 @@ enum When {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(
     untagged,
-    expecting = "write \"p95\", a span such as \"200ms\", or how many times what was expected, 2.0"
+    expecting = "write \"p95\", a span such as \"200ms\", or a multiple of the expected time, such as 2.0"
 )]
 enum After {
     Times(f64),
@@ -49,23 +49,23 @@ impl Executor {
         let usual = Conduct::default();
         let hedge_budget = self.hedge_budget.unwrap_or(usual.hedge_budget);
         if !(0.0..=1.0).contains(&hedge_budget) {
-            return wrong("hedge_budget", "the budget is a share of all bytes, from 0 to 1");
+            return wrong("hedge_budget", "the budget is out of range; use a share of all bytes from 0 to 1");
         }
         let replan_after = self.replan_after.unwrap_or(usual.replan_after);
         if !(0.0..=1e6).contains(&replan_after) {
-            return wrong("replan_after", "the share by which a plan is late is from 0 to 1000000");
+            return wrong("replan_after", "the share is out of range; use a number from 0 to 1000000");
         }
         if self.replan == Some(false) && self.replan_after.is_some() {
             return wrong(
                 "replan_after",
-                "nothing is planned anew with replan = false; leave one of them out",
+                "with replan = false nothing is planned again; leave one of them out",
             );
         }
         let hedge_after = match &self.hedge_after {
             None => usual.hedge_after,
             Some(After::Times(times)) if (1.0..=1e6).contains(times) => Late::Share(times - 1.0),
             Some(After::Times(_)) => {
-                return wrong("hedge_after", "how many times what was expected is from 1 to 1000000");
+                return wrong("hedge_after", "the multiple is out of range; use a number from 1 to 1000000");
             }
             Some(After::Text(text)) if text == "p95" => Late::P95,
             Some(After::Text(text)) => match text.parse() {
@@ -85,22 +85,23 @@ impl Executor {
     fn trouble(&self, places: &Places) -> Result<Trouble, ScenarioError> {
         let share = |key: &str, value: Option<f64>, most: f64, of: &str| match value.unwrap_or(0.0) {
             share if (0.0..=most).contains(&share) => Ok(share),
-            _ => {
-                Err(places.error(&format!("executor.{key}"), format!("a share of {of} is from 0 to {most}")))
-            }
+            _ => Err(places.error(
+                &format!("executor.{key}"),
+                format!("the share is out of range; use a share of {of} from 0 to {most}"),
+            )),
         };
         // If more messages are lost, hardly anything ever completes.
         let lost = share("lost", self.lost, 0.5, "all messages")?;
         let cancelled = share("cancelled", self.cancelled, 1.0, "all requests")?;
         let dead_clients = share("dead_clients", self.dead_clients, 1.0, "all clients")?;
         if self.timeout.is_some() && lost == 0.0 {
-            let message = "nothing is lost; say which share of messages with `lost`, or leave it out";
+            let message = "no messages are lost; set their share with `lost`, or leave this key out";
             return Err(places.error("executor.timeout", message));
         }
         let timeout_ns = self.timeout.map_or(Trouble::default().timeout_ns, |span| span.0);
         let progress_ns = self.progress.map(|span| span.0);
         if progress_ns == Some(0) {
-            return Err(places.error("executor.progress", "the time between two reports is above 0"));
+            return Err(places.error("executor.progress", "the interval cannot be 0; use a longer one"));
         }
         Ok(Trouble { lost, timeout_ns, cancelled, dead_clients, progress_ns })
     }

@@ -124,7 +124,9 @@ impl Scenario {
         let kind = match &kind {
             None => "requests",
             Some(DeValue::String(kind)) => kind.as_ref(),
-            Some(_) => return Err(document.places.error("workload.kind", "`kind` is text in quotes")),
+            Some(_) => {
+                return Err(document.places.error("workload.kind", "`kind` is not text; write it in quotes"));
+            }
         };
         let mut workload = Workload::parse(kind, &document, workload)?;
         let rest: Rest = document.parse_rest()?;
@@ -139,7 +141,7 @@ impl Scenario {
         workload.check(&cluster, places)?;
         let repetitions = rest.repetitions.unwrap_or(1);
         if !(1..=MOST_REPETITIONS).contains(&repetitions) {
-            let message = format!("{repetitions} repetitions are not from 1 to {MOST_REPETITIONS}");
+            let message = format!("{repetitions} repetitions are out of range; use 1 to {MOST_REPETITIONS}");
             return Err(places.error("repetitions", message));
         }
         Ok(Self {
@@ -220,7 +222,7 @@ fn policies(
             return wrong(not_known("policy", name, &known.map(|policy| policy.name).collect::<Vec<_>>()));
         };
         if policies.iter().any(|other| other.name == policy.name) {
-            return wrong(format!("policy {} is named twice; name each once", policy.name));
+            return wrong(format!("policy {} is listed twice; list it once", policy.name));
         }
         match workload.refuses(policy) {
             Some(why) if is_named => return wrong(why),
@@ -229,7 +231,7 @@ fn policies(
         }
     }
     if policies.is_empty() {
-        return Err(places.error("policies", "there is no policy; name one, or leave the key out"));
+        return Err(places.error("policies", "the list of policies is empty; name one, or leave the key out"));
     }
     Ok(policies)
 }

@@ -136,8 +136,7 @@ impl Workload {
             }
         };
         if n > MOST_OPERATIONS {
-            let message =
-                format!("there would be {n} reads and writes, and at most {MOST_OPERATIONS} are simulated");
+            let message = format!("there would be {n} reads and writes; simulate at most {MOST_OPERATIONS}");
             return Err(places.error(&format!("workload.{key}"), message));
         }
         Ok(())
@@ -158,7 +157,7 @@ impl Workload {
         let most_ns = latency_ns + (self.total_bytes(cluster) + backlog) / cluster.least_rate();
         let is_long = most_ns / *heartbeat_ns as f64 > MOST_HEARTBEATS;
         if *heartbeat_ns > 0 && is_long {
-            let message = "there might be more than 100 million heartbeats; let servers report less often";
+            let message = "there might be more than 100 million heartbeats; use a longer interval";
             return Err(places.error("workload.heartbeat", message));
         }
         Ok(())
@@ -248,7 +247,7 @@ impl Workload {
         }?;
         if outcome.n_failed > 0 && outcome.is_endless {
             return Err(format!(
-                "{} would not be done within 584 years, which is all the time there is; give servers more speed, or less to do",
+                "{} would not finish within 584 years, the longest time that can be simulated; use faster servers, or less work",
                 outcome.n_failed
             ));
         }
@@ -260,7 +259,10 @@ impl Workload {
 fn drawn_cluster(cluster: &mut Cluster, places: &Places) -> Result<(), ScenarioError> {
     for key in ["servers.file", "clients.file"] {
         if places.has(key) {
-            return Err(places.error(key, "a file of servers or clients goes with workload.batch"));
+            return Err(places.error(
+                key,
+                "a file of servers or clients needs workload.batch; set it, or leave the file out",
+            ));
         }
     }
     cluster.count_out(places)
@@ -290,7 +292,7 @@ impl TasksWork {
             (None, None) => None,
             (Some(file), Some(processes)) => Some((file, processes)),
             _ => {
-                let message = "tasks from a file need `file` and `processes_file`, both";
+                let message = "tasks from a file need both `file` and `processes_file`; set both";
                 return Err(document.places.error("workload.file", message));
             }
         };
@@ -311,12 +313,14 @@ impl TasksWork {
         let drawn = drawn.map(|key| format!("workload.{key}"));
         let counts = ["servers.count", "clients.count", "clients.on"].map(str::to_owned);
         if let Some(key) = drawn.iter().chain(&counts).find(|key| places.has(key)) {
-            return Err(places.error(key, format!("the files say that; leave out {key}, or workload.file")));
+            return Err(
+                places.error(key, format!("the files already set this; leave out {key}, or workload.file"))
+            );
         }
         let (names, work) =
             load.tasks(file, processes).map_err(|error| places.error("workload.file", error))?;
         if work.n_tasks() == 0 {
-            return Err(places.error("workload.file", "there are no tasks in it"));
+            return Err(places.error("workload.file", "the file has no tasks; add some"));
         }
         cluster.names = names;
         cluster.n_clients = work.n_processes() as u32;
@@ -446,7 +450,7 @@ impl RequestsWork {
                 Err(places.error("workload.rate", message))
             }
             (Arrivals::Even | Arrivals::Poisson, _, None) => {
-                let message = "arrivals over time need `rate`, in requests a second, above 0";
+                let message = "arrivals over time need a `rate` above 0; write it in requests per second";
                 Err(places.error("workload.rate", message))
             }
             _ => Ok(()),
@@ -465,13 +469,15 @@ impl RequestsWork {
         }
         match self.sizes() {
             Sizes::Range { from, to } if from > to => {
-                return wrong("bytes", "a range goes from the smaller to the larger");
+                return wrong("bytes", "the range is reversed; write the smaller number first");
             }
-            sizes if sizes.mean() == 0 => return wrong("bytes", "there is nothing to move in 0 bytes"),
+            sizes if sizes.mean() == 0 => {
+                return wrong("bytes", "requests of 0 bytes move nothing; use at least 1 byte");
+            }
             _ => {}
         }
         if self.block == Some(Bytes(0)) {
-            return wrong("block", "a block has at least a byte");
+            return wrong("block", "a block cannot have 0 bytes; use at least 1");
         }
         let few = Drawn { n_requests: 1, ..self.workload(n_servers, cluster.n_clients, 0) };
         few.generate().map_err(|error| {
@@ -489,15 +495,15 @@ impl RequestsWork {
             Sizes::Exponential { mean } => mean.0.saturating_mul(100),
         };
         match n_requests {
-            0 => wrong("requests", "there is nothing to do without requests"),
+            0 => wrong("requests", "there are no requests; use at least 1"),
             _ if n_requests.saturating_mul(copies) > MOST_COPIES => wrong(
                 "requests",
                 &format!(
-                    "{n_requests} requests with {copies} copies each are not simulated; at most {MOST_COPIES} copies in all"
+                    "{n_requests} requests with {copies} copies each are too many; simulate at most {MOST_COPIES} copies in all"
                 ),
             ),
             _ if n_requests.checked_mul(most_bytes).is_none() => {
-                wrong("bytes", "that many bytes are more than can be counted; ask for less")
+                wrong("bytes", "the bytes add up to more than 64 bits; use fewer or smaller requests")
             }
             _ => Ok(()),
         }
@@ -514,11 +520,13 @@ impl RequestsWork {
         let drawn = drawn.map(|key| format!("workload.{key}"));
         let counts = ["servers.count", "clients.count"].map(str::to_owned);
         if let Some(key) = drawn.iter().chain(&counts).find(|key| places.has(key)) {
-            return Err(places.error(key, format!("the batch says that; leave out {key}, or workload.batch")));
+            return Err(
+                places.error(key, format!("the batch already sets this; leave out {key}, or workload.batch"))
+            );
         }
         let block = self.block.unwrap_or(Bytes(1)).0;
         if block == 0 {
-            return Err(places.error("workload.block", "a block has at least a byte"));
+            return Err(places.error("workload.block", "a block cannot have 0 bytes; use at least 1"));
         }
         let files = Files {
             batch,
@@ -528,26 +536,28 @@ impl RequestsWork {
         };
         let (batch, described) = load.batch(&files).map_err(|error| places.error("workload.batch", error))?;
         if described.has_backlogs() {
-            let message = "servers have backlogs, which are not simulated; leave the column out";
+            let message = "the servers file has backlogs, which are not simulated; leave the column out";
             return Err(places.error("servers.file", message));
         }
         if described.is_in_seconds() && places.has("servers.bandwidth") {
-            let message = "the servers file has rates, which are bandwidths; leave one of them out";
+            let message =
+                "the servers file has rates, which replace servers.bandwidth; leave one of them out";
             return Err(places.error("servers.bandwidth", message));
         }
         cluster.names = batch.servers().iter().map(str::to_owned).collect();
         cluster.n_clients = batch.n_clients() as u32;
         cluster.described = Some(described);
         if batch.n_requests() == 0 {
-            return Err(places.error("workload.batch", "the batch has no requests"));
+            return Err(places.error("workload.batch", "the batch has no requests; add some"));
         }
         let (copies, n_servers) = (u64::from(self.copies.unwrap_or(1)), cluster.names.len() as u64);
         if !(1..=n_servers).contains(&copies) {
-            let message = format!("{copies} copies are not from 1 to the {n_servers} servers there are");
+            let message =
+                format!("{copies} copies are out of range; use 1 to {n_servers}, the number of servers");
             return Err(places.error("workload.copies", message));
         }
         if copies.saturating_mul(batch.n_requests() as u64) > MOST_COPIES {
-            let message = format!("that many copies are not simulated; at most {MOST_COPIES} in all");
+            let message = format!("the copies are too many; simulate at most {MOST_COPIES} in all");
             return Err(places.error("workload.copies", message));
         }
         self.loaded = Some(batch);
@@ -558,7 +568,7 @@ impl RequestsWork {
         let is_over_time = self.arrivals != Arrivals::AtOnce;
         (is_over_time && Way::of(policy, true, &Ask::default()).is_none()).then(|| {
             format!(
-                "policy {} orders requests that are all there; write arrivals = \"at-once\", or leave it out",
+                "policy {} needs all requests at the start; write arrivals = \"at-once\", or leave the policy out",
                 policy.name
             )
         })

@@ -210,7 +210,7 @@ fn outages() {
 fn what_makes_no_sense_is_refused() {
     let policy = policy::find("colour").expect("known");
     let error = CollectiveIo::default().run(&testbed(), policy, 1, false).expect_err("not a queue");
-    let wanted = "`colour` does not order the queues of servers; take one of nio, sio, hio, hio-listing, hio-guarded, \
+    let wanted = "`colour` does not order the queues of servers; use one of nio, sio, hio, hio-listing, hio-guarded, \
                   hio-edd, hio-edd-local";
     assert_eq!(error.to_string(), wanted);
     let io = CollectiveIo::default;

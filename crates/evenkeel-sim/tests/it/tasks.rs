@@ -84,6 +84,57 @@ fn the_fast_help_the_slow() {
     assert_eq!((outcome.makespan_ns, outcome.bytes_of_servers), (40, vec![40, 20]));
 }
 
+/// The second server needs 1000 ns for its task. The lease of that ends at 50, and the first process, idle since 10, does it
+/// by 60; its piece is read to the end all the same, and does not count.
+#[test]
+fn the_task_of_a_silent_process_is_done_by_another() {
+    let mut hardware = hardware(2, 0);
+    hardware.servers[1].speeds = vec![(0, 0.01)];
+    let tasks = Tasks {
+        processes: Some(2),
+        tasks_per_process: 1,
+        inputs: vec![Bytes(10)],
+        copies: 2,
+        ..Tasks::default()
+    };
+    assert_eq!(run(&tasks, &hardware, "opass-dynamic", 0).makespan_ns, 1000);
+    let leased = Tasks { lease: Some(Span(50)), ..tasks.clone() };
+    let outcome = run(&leased, &hardware, "opass-dynamic", 0);
+    assert_eq!((outcome.makespan_ns, outcome.responses_ns, outcome.n_failed), (60, vec![10, 10], 0));
+    assert_eq!(outcome.bytes_of_servers, [20, 10]);
+    assert_eq!(outcome.findings.none(), Ok(()));
+    // In pieces of a byte it is heard of every 100 ns: it keeps its task, if that is often enough.
+    let in_pieces = |lease| Tasks { buffer: Some(Bytes(1)), lease: Some(Span(lease)), ..tasks.clone() };
+    assert_eq!(run(&in_pieces(150), &hardware, "opass-dynamic", 0).makespan_ns, 1000);
+    // Here it is told at 60 to stop, and does so after its first piece, of which there are ten elsewhere.
+    let outcome = run(&in_pieces(50), &hardware, "opass-dynamic", 0);
+    assert_eq!((outcome.makespan_ns, outcome.bytes_of_servers), (60, vec![20, 1]));
+}
+
+/// Where no lease expires, only the messages that renew leases are added.
+#[test]
+fn leases_that_do_not_expire_change_nothing() {
+    let mut hardware = hardware(4, 0);
+    hardware.message_ns = 7;
+    hardware.servers[2].speeds = vec![(0, 0.3)];
+    for seed in 0..20 {
+        let tasks = Tasks {
+            processes: Some(5),
+            inputs: vec![Bytes(10), Bytes(25)],
+            buffer: Some(Bytes(4)),
+            compute: Span(9),
+            irregular: true,
+            ..Tasks::default()
+        };
+        let without = run(&tasks, &hardware, "opass-dynamic", seed);
+        let leased = Tasks { lease: Some(Span(1_000_000)), ..tasks };
+        let with = run(&leased, &hardware, "opass-dynamic", seed);
+        assert!(with.n_messages > without.n_messages);
+        let with = Outcome { n_messages: without.n_messages, n_events: without.n_events, ..with };
+        assert_eq!(with, without);
+    }
+}
+
 /// Both servers go down while the chunk is read, whichever it is read from; the first is back at 20.
 #[test]
 fn what_is_lost_is_read_again() {

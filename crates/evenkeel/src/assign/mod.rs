@@ -30,6 +30,8 @@ pub use work::{MAX_INPUTS, ProcessId, Work, WorkBuilder, WorkError};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Unfit {
-    #[error("task {0} has several inputs, and opass-single is for one; take opass-multi or opass-exact")]
+    #[error(
+        "task {0} has several inputs, but opass-single allows one per task; use opass-multi or opass-exact"
+    )]
     SeveralInputs(u32),
 }

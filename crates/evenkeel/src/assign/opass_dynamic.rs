@@ -4,13 +4,18 @@
 //! local bytes. An idle process takes the first task of its list. If its list is empty, it takes the task of the
 //! longest list of which it holds most; ties go to the last, so that the owner keeps what suits it best.
 //!
-//! Beyond the paper: processes may die. A task is given to a process as a lease. If the process dies, the task is first
-//! in its list again, so any process with an empty list can take it. Processes that find nothing wait until everything
-//! is done, in case that happens. So under any order of events no task is lost, and none is done twice: a process that
-//! was given up for dead and reports after all gets an error saying that its lease is gone.
+//! Beyond the paper: processes may die or fall silent. A task is given to a process as a lease, which progress renews.
+//! If the process dies, or the lease expires, the task is first in its list again, so any process with an empty list
+//! can take it. Processes that find nothing wait until everything is done, in case that happens. A process that was
+//! only slow may still finish after its lease has expired: the first to be done counts, and the others are told to
+//! stop. So under any order of events no task is lost, and none counts twice.
+//!
+//! [`Guided`] has no clock: its driver passes the time with each event, and wakes it at [`Guided::wake_at`].
+//! [`Guided::trace`] keeps the latest decisions, each with all candidates and their figures. [`Counts`] has the numbers
+//! for a dashboard.
 //!
 //! ```
-//! use evenkeel::assign::opass_dynamic::{Action, Event, Guided};
+//! use evenkeel::assign::opass_dynamic::{Action, Event, Guided, Settings};
 //! use evenkeel::assign::{ProcessId, WorkBuilder};
 //! use evenkeel::model::ServerId;
 //!
@@ -22,36 +27,50 @@
 //! // Two processes, each on the host of a server.
 //! let work = work.finish(2, vec![Some(ServerId(0)), Some(ServerId(1))])?;
 //! let [a, b] = [ProcessId(0), ProcessId(1)];
-//! let mut guided = Guided::new(&work, &[a, b])?;
+//! let mut guided = Guided::new(&work, &[a, b], Settings { lease_ns: 1000 })?;
 //!
 //! let mut actions = Vec::new();
-//! guided.on_event(Event::Idle(a), &mut actions)?;
-//! guided.on_event(Event::Idle(b), &mut actions)?;
+//! guided.on_event(0, Event::Idle(a), &mut actions)?;
+//! guided.on_event(0, Event::Idle(b), &mut actions)?;
 //! assert_eq!(actions, [Action::Start(a, 0), Action::Start(b, 1)]);
-//! // One dies, and the other does its task when it is done with its own.
+//! // One falls silent. The other does its task when it is done with its own.
 //! actions.clear();
-//! guided.on_event(Event::Died(b), &mut actions)?;
-//! guided.on_event(Event::Done(a, 0), &mut actions)?;
-//! guided.on_event(Event::Idle(a), &mut actions)?;
+//! guided.on_event(900, Event::Done(a, 0), &mut actions)?;
+//! guided.on_event(900, Event::Idle(a), &mut actions)?;
+//! assert_eq!((actions.as_slice(), guided.wake_at()), (&[][..], Some(1000)));
+//! guided.on_event(1000, Event::Wake, &mut actions)?;
 //! assert_eq!(actions, [Action::Start(a, 1)]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod guided;
+mod lists;
+mod trace;
+
 use std::cmp::Reverse;
-use std::collections::{BTreeSet, BinaryHeap, VecDeque};
+use std::collections::BinaryHeap;
 
 use super::fill::unlimited;
 use super::{Assignment, ProcessId, Work, opass_multi, opass_single};
+
+pub use guided::Guided;
+pub use trace::{Candidate, Decision};
 
 /// An input: something that happened to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The process wants a task. If it already has one, the answer is repeated, as it may have been lost.
     Idle(ProcessId),
-    /// The process has done a task.
+    /// The process is still working on a task: its lease is renewed. If the lease has expired and nobody else has the
+    /// task, the process gets it back.
+    Progress(ProcessId, u32),
+    /// The process has done a task. If this event is accepted without an error, its result counts, even if its lease
+    /// has expired.
     Done(ProcessId, u32),
     /// The process is gone, with everything it has begun. It may come back, idle.
     Died(ProcessId),
+    /// Time has passed.
+    Wake,
 }
 
 /// An output: what has to be done.
@@ -59,164 +78,84 @@ pub enum Event {
 pub enum Action {
     /// The process is to do this task.
     Start(ProcessId, u32),
+    /// Another process was first to do this task. The process stops if it is still working on it.
+    Withdraw(ProcessId, u32),
     /// All tasks are done; the process may leave.
     Leave(ProcessId),
 }
 
-/// An event that does not fit what came before. Nothing has changed.
+/// An event that does not fit the events before it. It has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum BadLease {
     #[error("there is no process {0}; processes are counted from 0")]
     NoSuchProcess(u32),
     #[error(
-        "task {task} is not leased to process {process}; it has died meanwhile, or said so before: ignore it"
+        "task {task} is not leased to process {process}, which has died or lost it to another; ignore this"
     )]
     NotLeased { process: u32, task: u32 },
+    #[error("task {task} is done already; discard the result of process {process}")]
+    DoneBefore { process: u32, task: u32 },
+    #[error("the time is already {now_ns} ns; pass events in order of time")]
+    Past { now_ns: u64 },
 }
 
 /// An assignment that belongs to other work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum OtherWork {
-    #[error("the assignment has {n_assigned} tasks and the work {n_tasks}; assign this work")]
+    #[error(
+        "the assignment has {n_assigned} tasks, but the work has {n_tasks}; give an assignment of this work"
+    )]
     Tasks { n_assigned: usize, n_tasks: usize },
     #[error(
-        "task {task} is assigned to process {process}, and there are only {n_processes}; count processes from 0"
+        "task {task} is assigned to process {process}, but there are only {n_processes}; count processes from 0"
     )]
     NoSuchProcess { task: usize, process: u32, n_processes: usize },
 }
 
-/// Tasks on their way from the lists through leases to completion.
-#[derive(Clone, Debug)]
-pub struct Guided {
-    work: Work,
-    lists: Vec<VecDeque<u32>>,
-    /// The lists that are not empty, longest first.
-    by_length: BTreeSet<(Reverse<usize>, u32)>,
-    leases: Vec<Option<u32>>,
-    /// Processes that have found nothing to do, in order of arrival. All lists are empty then.
-    waiting: VecDeque<ProcessId>,
-    n_left: usize,
+/// How guided lists behave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long a process keeps a task without any progress, at least 1. With [`u64::MAX`], leases do not expire.
+    pub lease_ns: u64,
 }
 
-impl Guided {
-    /// Starts with the tasks of this assignment, which must be of this work. None is done yet.
-    pub fn new(work: &Work, processes: &[ProcessId]) -> Result<Self, OtherWork> {
-        let (n_assigned, n_tasks) = (processes.len(), work.n_tasks());
-        if n_assigned != n_tasks {
-            return Err(OtherWork::Tasks { n_assigned, n_tasks });
-        }
-        let n_processes = work.n_processes();
-        match processes.iter().position(|process| process.index() >= n_processes) {
-            Some(task) => Err(OtherWork::NoSuchProcess { task, process: processes[task].0, n_processes }),
-            None => Ok(Self::listed(work, processes)),
-        }
+impl Default for Settings {
+    /// Leases of 30 seconds: long against a pause or a lost message, short against a job.
+    fn default() -> Self {
+        Self { lease_ns: 30_000_000_000 }
     }
+}
 
-    /// The lists of an assignment of this work.
-    fn listed(work: &Work, processes: &[ProcessId]) -> Self {
-        let mut lists = vec![Vec::new(); work.n_processes()];
-        for (task, process) in (0_u32..).zip(processes) {
-            lists[process.index()].push((Reverse(work.local_bytes(task as usize, *process)), task));
-        }
-        let sorted = lists.into_iter().map(|mut list| {
-            list.sort_unstable();
-            list.into_iter().map(|(_, task)| task).collect()
-        });
-        let lists: Vec<VecDeque<u32>> = sorted.collect();
-        let lengths = (0..).zip(&lists).filter(|(_, list)| !list.is_empty());
-        Self {
-            by_length: lengths.map(|(process, list)| (Reverse(list.len()), process)).collect(),
-            lists,
-            leases: vec![None; work.n_processes()],
-            waiting: VecDeque::new(),
-            n_left: work.n_tasks(),
-            work: work.clone(),
-        }
-    }
-
-    /// How many tasks are not done.
-    pub fn n_left(&self) -> usize {
-        self.n_left
-    }
-
-    /// The task that a process is doing, as far as is known.
-    pub fn lease(&self, process: ProcessId) -> Option<u32> {
-        self.leases.get(process.index()).copied().flatten()
-    }
-
-    /// Handles an event. Appends the resulting actions to `out`.
-    pub fn on_event(&mut self, event: Event, out: &mut Vec<Action>) -> Result<(), BadLease> {
-        let (Event::Idle(process) | Event::Done(process, _) | Event::Died(process)) = event;
-        if process.index() >= self.leases.len() {
-            return Err(BadLease::NoSuchProcess(process.0));
-        }
-        match event {
-            Event::Idle(_) => self.give(process, out),
-            Event::Done(_, task) => {
-                if self.leases[process.index()] != Some(task) {
-                    return Err(BadLease::NotLeased { process: process.0, task });
-                }
-                self.leases[process.index()] = None;
-                self.n_left -= 1;
-                if self.n_left == 0 {
-                    out.extend(self.waiting.drain(..).map(Action::Leave));
-                }
-            }
-            Event::Died(_) => {
-                self.waiting.retain(|&other| other != process);
-                if let Some(task) = self.leases[process.index()].take() {
-                    self.change(process.0, |list| list.push_front(task));
-                    if let Some(next) = self.waiting.pop_front() {
-                        self.give(next, out);
-                    }
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn give(&mut self, process: ProcessId, out: &mut Vec<Action>) {
-        let leased = self.leases[process.index()];
-        if let Some(task) = leased.or_else(|| self.next_for(process)) {
-            self.leases[process.index()] = Some(task);
-            out.push(Action::Start(process, task));
-        } else if self.n_left == 0 {
-            out.push(Action::Leave(process));
-        } else if !self.waiting.contains(&process) {
-            self.waiting.push_back(process);
-        }
-    }
-
-    /// Takes the task that suits a process best off its list, or otherwise off the longest one.
-    fn next_for(&mut self, process: ProcessId) -> Option<u32> {
-        if !self.lists[process.index()].is_empty() {
-            return self.change(process.0, VecDeque::pop_front);
-        }
-        let &(_, longest) = self.by_length.first()?;
-        let list = &self.lists[longest as usize];
-        // The last of those with the most.
-        let best = (0..list.len()).max_by_key(|&k| (self.work.local_bytes(list[k] as usize, process), k))?;
-        self.change(longest, |list| list.remove(best))
-    }
-
-    fn change<T>(&mut self, process: u32, change: impl FnOnce(&mut VecDeque<u32>) -> T) -> T {
-        let list = &mut self.lists[process as usize];
-        self.by_length.remove(&(Reverse(list.len()), process));
-        let result = change(list);
-        if !list.is_empty() {
-            self.by_length.insert((Reverse(list.len()), process));
-        }
-        result
-    }
+/// What guided lists have done so far, for monitoring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Tasks that are not done.
+    pub left: usize,
+    /// Tasks that are leased.
+    pub leased: usize,
+    /// Processes that wait for a task.
+    pub waiting: usize,
+    /// Tasks that are done.
+    pub done: u64,
+    /// Of these, tasks whose process had lost its lease before.
+    pub late: u64,
+    /// Leases that were given.
+    pub given: u64,
+    /// Of these, leases of tasks from the list of another process.
+    pub stolen: u64,
+    /// Leases that have expired.
+    pub expired: u64,
+    /// Leases that were lost because their process died.
+    pub lost: u64,
 }
 
 /// The assignment if all processes are equally fast and none dies: a task takes as long as its bytes, wherever they
 /// are.
 pub fn assign(work: &Work) -> Assignment {
     let lists = opass_single::processes(work).unwrap_or_else(|_| opass_multi::propose(work, |_| ()));
-    let mut guided = Guided::listed(work, &lists);
+    let mut guided = Guided::of_own(work, &lists, Settings { lease_ns: u64::MAX });
     let mut processes = vec![ProcessId::default(); work.n_tasks()];
     let mut actions = Vec::new();
     let mut ends: BinaryHeap<Reverse<(u128, ProcessId)>> =
@@ -224,8 +163,8 @@ pub fn assign(work: &Work) -> Assignment {
     while let Some(Reverse((now, process))) = ends.pop() {
         let done = guided.lease(process).map(|task| Event::Done(process, task));
         for event in done.into_iter().chain([Event::Idle(process)]) {
-            // Each event is about a lease that was just given, so it fits.
-            let _ = guided.on_event(event, &mut actions);
+            // Each event is about a lease that was just given, so it fits. No lease expires, whatever the time.
+            let _ = guided.on_event(0, event, &mut actions);
         }
         for action in actions.drain(..) {
             if let Action::Start(process, task) = action {

@@ -36,7 +36,7 @@ pub enum WorkError {
     TooManyInputs,
     #[error("more than {MAX_REPLICAS} replicas in all; split the work")]
     TooManyReplicas,
-    #[error("there are tasks and no process; name at least one")]
+    #[error("there are tasks but no processes; add at least one process")]
     NoProcess,
 }
 

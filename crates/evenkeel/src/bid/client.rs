@@ -1,5 +1,7 @@
 //! The client half of bidding.
 
+mod trace;
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -8,6 +10,9 @@ use crate::draw::{Draw, Seeded, mix};
 use crate::graph::sets::pool::Pool;
 use crate::graph::sets::shrinking::Shrinking;
 use crate::model::{Batch, ClientId, Cluster, Fixed, ServerId};
+use crate::trace::Trace;
+
+pub use trace::{Candidate, Counts, Decision};
 
 /// An input to a client: something that happened outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +110,9 @@ pub struct Client {
     now_ns: u64,
     /// When messages without an answer are resent.
     resend_ns: Option<u64>,
+    /// The rest of [`Counts`] is computed on demand.
+    counts: Counts,
+    trace: Trace<Decision>,
 }
 
 #[derive(Debug)]
@@ -198,6 +206,8 @@ impl Client {
             won: Vec::new(),
             now_ns: 0,
             resend_ns: None,
+            counts: Counts::default(),
+            trace: Trace::default(),
             servers: known.iter().map(contact).collect(),
         };
         for server in 0..client.servers.len() as u32 {
@@ -238,7 +248,10 @@ impl Client {
             Event::Received(ToClient::Answer(answer)) => self.on_answer(number, answer, out),
             Event::Received(ToClient::Done(_)) => self.servers[number as usize].knows_done = true,
             Event::Received(ToClient::Restarted(Restarted { link })) => self.on_up(number, link.epoch, out),
-            Event::Served { .. } => self.requests[number as usize].state = State::Served,
+            Event::Served { .. } => {
+                self.requests[number as usize].state = State::Served;
+                self.counts.served += 1;
+            }
             Event::Down { .. } => {
                 self.servers[number as usize].is_down = true;
                 self.give_up(number, out);
@@ -246,7 +259,9 @@ impl Client {
             Event::Up { epoch, .. } => self.on_up(number, epoch, out),
             Event::Wake if self.resend_ns.is_some_and(|at_ns| at_ns <= now_ns) => {
                 self.resend_ns = None;
+                let n_before = out.len();
                 self.resend(out);
+                self.counts.resent += (out.len() - n_before) as u64;
             }
             Event::Wake => {}
         }
@@ -351,6 +366,7 @@ impl Client {
             if is_lost { lost.push((request, won)) } else { kept.push(won) }
         }
         self.won = kept;
+        self.counts.given_up += lost.len() as u64;
         for (request, won) in lost {
             self.degree += self.requests[request as usize].blocks;
             self.make_pending(request);
@@ -395,6 +411,8 @@ impl Client {
         while self.n_asked + self.n_won_in_round < self.most_bids
             && let Some((request, server)) = self.choose()
         {
+            self.note(request, server);
+            self.counts.bids += 1;
             self.requests[request as usize].state = State::Asked;
             let contact = &mut self.servers[server as usize];
             contact.turn += 1;
@@ -512,6 +530,7 @@ impl Client {
         self.tried.push(number);
         self.n_asked -= 1;
         let Some(round) = answer.granted else {
+            self.counts.rejected += 1;
             self.make_pending(request);
             return;
         };

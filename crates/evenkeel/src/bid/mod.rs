@@ -31,6 +31,9 @@
 //! [restarted](Restarted). A client that receives this answer, or whose driver reports the server as down, takes back
 //! all requests that the server has not served yet, bids for them again, and begins its next *life* at that server. If
 //! the server was only unreachable, the first message of the new life makes it drop what it granted to the former life.
+//!
+//! **Every decision can be explained**: both halves have `trace`, which keeps the latest decisions with all candidates and
+//! their figures, and `counts`, the numbers for a dashboard.
 
 //! ```
 //! use evenkeel::bid::{Rules, client, server};
@@ -175,29 +178,29 @@ impl ToClient {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum Stray {
-    #[error("a bid for request {request}, which was granted here before")]
+    #[error("request {request} was already granted here; ignore the bid")]
     GrantedBefore { request: u32 },
-    #[error("message {turn} of client {client}, which is not its next one here")]
+    #[error("message {turn} of client {client} is out of turn; ignore it")]
     OutOfTurn { client: u32, turn: u32 },
-    #[error("a message of client {client} in an earlier life")]
+    #[error("a message comes from an earlier life of client {client}; ignore it")]
     EarlierLife { client: u32 },
-    #[error("a message of batch {batch}, which is another or over")]
+    #[error("a message belongs to batch {batch}, which is another one or over; ignore it")]
     OtherBatch { batch: u64 },
-    #[error("a message of epoch {epoch} of server {server}, which is not the present one")]
+    #[error("a message belongs to epoch {epoch} of server {server}, which is not the current one; ignore it")]
     OtherEpoch { server: u32, epoch: u64 },
-    #[error("a message for client {client}, which is another")]
+    #[error("a message is for client {client}; pass it to that client")]
     NotThisClient { client: u32 },
-    #[error("a message for server {server}, which is another")]
+    #[error("a message is for server {server}; pass it to that server")]
     NotThisServer { server: u32 },
-    #[error("an answer of server {server} to bid {turn}, which is not open")]
+    #[error("server {server} answers bid {turn}, which is not open; ignore it")]
     NotAsked { server: u32, turn: u32 },
-    #[error("a message of server {server}, which holds nothing of this client")]
+    #[error("a message comes from server {server}, which holds nothing for this client; ignore it")]
     UnknownServer { server: u32 },
-    #[error("server {server} has heard that the client is done, but it is not")]
+    #[error("server {server} confirms that the client is done, but it is not; ignore it")]
     NotDone { server: u32 },
-    #[error("request {request} of client {client} was served, but is not granted")]
+    #[error("request {request} of client {client} was served without a grant; ignore it")]
     NotGranted { client: u32, request: u32 },
-    #[error("it is later than that: {now_ns} ns")]
+    #[error("the time is already {now_ns} ns; pass events in order of time")]
     Past { now_ns: u64 },
 }
 

@@ -1,5 +1,7 @@
 //! The server half of bidding.
 
+mod trace;
+
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
@@ -8,6 +10,9 @@ use hashbrown::HashMap;
 use super::{Answer, Bid, Done, Favour, Link, Restarted, Rules, Stray, Tell, ToClient, ToServer};
 use crate::draw::{Draw, Seeded, mix};
 use crate::model::{ClientId, Server as Node, ServerId};
+use crate::trace::Trace;
+
+pub use trace::{Candidate, Counts, Decision};
 
 /// An input to a server: something that happened outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +83,9 @@ pub struct Server {
     n_granted_in_round: u32,
     granted: BTreeMap<(ClientId, u32), Served>,
     granted_blocks: u128,
+    /// The rest of [`Counts`] is computed on demand.
+    counts: Counts,
+    trace: Trace<Decision>,
 }
 
 /// What a server knows about a client.
@@ -108,6 +116,8 @@ impl Server {
             n_granted_in_round: 0,
             granted: BTreeMap::new(),
             granted_blocks: 0,
+            counts: Counts::default(),
+            trace: Trace::default(),
         }
     }
 
@@ -121,8 +131,9 @@ impl Server {
         self.n_done == self.customers.len()
     }
 
-    /// Handles an event, and appends the resulting actions to `out`. A server acts on events alone, whatever the time.
-    pub fn on_event(&mut self, _now_ns: u64, event: Event, out: &mut Vec<Action>) -> Result<(), Stray> {
+    /// Handles an event, and appends the resulting actions to `out`. A server acts on events alone. The
+    /// time only appears in its [decisions](Self::take_decisions).
+    pub fn on_event(&mut self, now_ns: u64, event: Event, out: &mut Vec<Action>) -> Result<(), Stray> {
         match event {
             Event::Received(message) => {
                 if self.is_for_this(message.link())? {
@@ -131,15 +142,17 @@ impl Server {
                         ToServer::Done(done) => self.on_done(done, out)?,
                     }
                 } else {
+                    self.counts.outdated += 1;
                     let link = Link { epoch: self.epoch, ..message.link() };
                     out.push(send(link, ToClient::Restarted(Restarted { link })));
                 }
             }
-            Event::Close { round } => self.close(round, out),
+            Event::Close { round } => self.close(now_ns, round, out),
             Event::Served { client, request } => {
                 let served = self.granted.remove(&(client, request));
                 let served = served.ok_or(Stray::NotGranted { client: client.0, request })?;
                 self.granted_blocks -= u128::from(served.blocks);
+                self.counts.served += 1;
             }
             Event::ClientLeft { client } => {
                 if let Some(customer) = self.customers.remove(&client) {
@@ -233,11 +246,12 @@ impl Server {
             self.granted.remove(&(client, served.request));
         }
         self.granted_blocks -= dropped.iter().map(|served| u128::from(served.blocks)).sum::<u128>();
+        self.counts.dropped += dropped.len() as u64;
         out.extend(dropped.into_iter().map(Action::Drop));
     }
 
     /// Grants as many bids as there are slots, and answers all of them.
-    fn close(&mut self, round: u32, out: &mut Vec<Action>) {
+    fn close(&mut self, now_ns: u64, round: u32, out: &mut Vec<Action>) {
         if round != self.round {
             (self.round, self.n_granted_in_round) = (round, 0);
         }
@@ -245,7 +259,10 @@ impl Server {
         let n_free = self.node.slots.saturating_sub(self.n_granted_in_round);
         let n_granted = bids.len().min(n_free as usize);
         self.put_favoured_first(&mut bids, n_granted);
+        self.note(now_ns, round, &bids, n_granted);
         let (granted, rejected) = bids.split_at(n_granted);
+        self.counts.granted += granted.len() as u64;
+        self.counts.rejected += rejected.len() as u64;
         for &Bid { link: Link { client, .. }, request, blocks, .. } in granted {
             let served = Served { client, request, blocks, round };
             self.granted.insert((client, request), served);

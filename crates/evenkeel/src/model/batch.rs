@@ -19,13 +19,13 @@ pub const MAX_REPLICAS: usize = u32::MAX as usize - 1;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum ModelError {
-    #[error("the request has no replica; name at least one server that holds the data")]
+    #[error("the request has no replica; name at least one server that holds its data")]
     NoReplica,
     #[error("replica `{0}` is named twice; name each server once")]
     ReplicaTwice(String),
     #[error("the name `{name}` of a {kind} {fault}; give it another")]
     BadName { kind: &'static str, name: String, fault: &'static str },
-    #[error("{kind} `{name}` is there twice; keep one of them")]
+    #[error("{kind} `{name}` appears twice; keep one of them")]
     NameTwice { kind: &'static str, name: String },
     #[error("server `{0}` is not among the servers given; add it there")]
     UnknownServer(String),

@@ -7,9 +7,11 @@ pub const SNAPSHOT_VERSION: u32 = 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum BadSnapshot {
-    #[error("the snapshot is of version {0}, and this program reads version {SNAPSHOT_VERSION}; upgrade it")]
+    #[error(
+        "the snapshot has version {0}, but this program reads version {SNAPSHOT_VERSION}; use a matching program"
+    )]
     Version(u32),
-    #[error("the snapshot has {0}; it was not kept as it was")]
+    #[error("the snapshot is damaged: it has {0}; restore an intact one")]
     Impossible(&'static str),
 }
 

@@ -25,9 +25,11 @@ use crate::model::MemberId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum BadReport {
-    #[error("there is no server {server}, only {n_servers}; number them from 0 on")]
+    #[error("there is no server {server}, only {n_servers} servers; count them from 0")]
     UnknownServer { server: u32, n_servers: u32 },
-    #[error("server {server} has reported at {last_ns} already, after {at_ns}; the later report holds")]
+    #[error(
+        "server {server} already sent a later report, at {last_ns} ns rather than {at_ns} ns; ignore the earlier one"
+    )]
     Late { server: u32, at_ns: u64, last_ns: u64 },
 }
 

@@ -36,6 +36,12 @@ impl Place for HmLru {
         }
         coolest(heat, &self.candidates).unwrap_or(turn.default)
     }
+
+    /// The weights.
+    fn figures(&self, turn: &Turn<'_>) -> Vec<(MemberId, u128)> {
+        let weight = |server| weight(&turn.servers.heat, &self.candidates, server) as u128;
+        self.candidates.iter().map(|&server| (server, weight(server))).collect()
+    }
 }
 
 /// The candidate with the least weight, if there is any; all must be in the map.

@@ -21,6 +21,14 @@ impl Mlml {
     pub fn new(n_servers: u32) -> Self {
         Self { ranking: Ranking::new(n_servers) }
     }
+
+    /// The free servers in the order of the ranking, beginning with the one whose turn it is.
+    fn in_turn(&self, turn: &Turn<'_>) -> impl Iterator<Item = MemberId> {
+        let order = self.ranking.order();
+        let turns = turn.place * turn.options.n_replicas as usize + turn.copy as usize;
+        let first = if turn.options.resort { 0 } else { turns % order.len() };
+        order[first..].iter().chain(&order[..first]).copied().filter(|&server| turn.is_free(server))
+    }
 }
 
 impl Place for Mlml {
@@ -31,11 +39,12 @@ impl Place for Mlml {
 
     fn place(&mut self, turn: &Turn<'_>, _: &mut dyn Draw) -> MemberId {
         self.ranking.refresh(turn.servers, turn.options);
-        let order = self.ranking.order();
-        let turns = turn.place * turn.options.n_replicas as usize + turn.copy as usize;
-        let first = if turn.options.resort { 0 } else { turns % order.len() };
-        let mut in_turn = order[first..].iter().chain(&order[..first]).copied();
-        let target = in_turn.find(|&server| turn.is_free(server));
+        let target = self.in_turn(turn).next();
         self.ranking.choose(target.map_or(turn.default, |target| turn.worth(target)))
+    }
+
+    /// The turns that servers have to wait.
+    fn figures(&self, turn: &Turn<'_>) -> Vec<(MemberId, u128)> {
+        self.in_turn(turn).zip(0..).collect()
     }
 }

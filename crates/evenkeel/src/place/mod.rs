@@ -11,6 +11,9 @@
 //! In policies of paper 004 everything that a window writes to an object is one [`Step`] and goes to one place. Other
 //! policies decide write by write. Several copies of a write are always on different servers. Paper 004 has only one
 //! copy; the defaults of further copies are the servers after the first one's default.
+//!
+//! **Every decision can be explained**: [`Placer::trace`] keeps the latest decisions, each with the servers that the policy
+//! compared and their figures. [`Counts`] has the numbers for a dashboard.
 
 //! ```
 //! use evenkeel::draw::Seeded;
@@ -53,9 +56,11 @@ use std::fmt;
 use std::ops::Range;
 
 pub use default::{default_server, homes};
-pub use placer::{Placer, PlacerSnapshot, Servers};
+pub use placer::{Candidate, Counts, Decision, Placer, PlacerSnapshot, Servers};
 pub use spread::Spread;
 pub use step::{Step, Write, pieces};
+
+use smallvec::SmallVec;
 
 use self::ranking::Ranking;
 use self::two_choice::Probing;
@@ -115,19 +120,21 @@ pub enum Test {
 pub enum PlaceError {
     #[error("there are no servers; name at least one")]
     NoServers,
-    #[error("0 copies of a write are none; ask for at least 1")]
+    #[error("0 copies of a write were requested; request at least 1")]
     NoCopies,
-    #[error(
-        "{n_replicas} copies on different servers need as many servers, and there are {n_servers}; ask for fewer copies"
-    )]
+    #[error("{n_replicas} copies need as many servers, but there are only {n_servers}; request fewer copies")]
     TooFewServers { n_replicas: u32, n_servers: u32 },
-    #[error("{n_replicas} copies need as many servers that are up, and {n_up} are; wait for others")]
+    #[error("{n_replicas} copies need as many servers, but only {n_up} are up; wait until others are back")]
     TooFewUp { n_replicas: u32, n_up: u32 },
-    #[error("{levels} levels are too many; ask for at most {MAX_LEVELS}")]
+    #[error("{levels} levels are too many; use at most {MAX_LEVELS}")]
     TooManyLevels { levels: u32 },
-    #[error("the server log has {n_in_log} servers and the heat map {n_in_map}; give both the same")]
+    #[error(
+        "the server log has {n_in_log} servers, but the heat map has {n_in_map}; give both the same servers"
+    )]
     OtherServers { n_in_log: usize, n_in_map: usize },
-    #[error("write {row} has server {server} as its default, and there are only {n_servers}")]
+    #[error(
+        "write {row} has default server {server}, but there are only {n_servers} servers; count them from 0"
+    )]
     UnknownDefault { row: usize, server: u32, n_servers: u32 },
 }
 
@@ -165,9 +172,9 @@ impl Turn<'_> {
         if is_above == (self.options.test == Test::Meant) { target } else { self.default }
     }
 
-    /// The lighter of two free servers drawn from a part of the ranking, or the only free one there. If none is free
-    /// there, the first free one of all.
-    fn lighter_of_two(&self, ranking: &Ranking, part: Range<usize>, draw: &mut dyn Draw) -> Option<MemberId> {
+    /// Draws two free servers from a part of the ranking, or returns the only free one there. If none is free there,
+    /// returns the first free one of all.
+    fn draw_two(&self, ranking: &Ranking, part: Range<usize>, draw: &mut dyn Draw) -> Drawn {
         let ranks = self.taken.iter().map(|&server| ranking.rank(server));
         let mut skip: Vec<usize> = ranks.filter(|rank| part.contains(rank)).collect();
         skip.sort_unstable();
@@ -177,18 +184,30 @@ impl Turn<'_> {
             skip.iter().fold(place, |place, &taken| place + usize::from(taken <= place))
         };
         match (part.len() - skip.len()) as u32 {
-            0 => order.iter().copied().find(|&server| self.is_free(server)),
-            1 => Some(order[nth(0)]),
+            0 => order.iter().copied().find(|&server| self.is_free(server)).into_iter().collect(),
+            1 => Drawn::from_slice(&[order[nth(0)]]),
             n_free => {
                 let first = draw.below(n_free);
                 let second = draw.below(n_free - 1);
                 let second = second + u32::from(second >= first);
-                let drawn = [first, second].map(|n| order[nth(n)]);
-                drawn.into_iter().min_by_key(|&server| (self.servers.log.load(server), server))
+                Drawn::from([first, second].map(|n| order[nth(n)]))
             }
         }
     }
+
+    /// The lightest of the drawn servers.
+    fn lightest(&self, drawn: &[MemberId]) -> Option<MemberId> {
+        drawn.iter().copied().min_by_key(|&server| (self.servers.log.load(server), server))
+    }
+
+    /// The loads of the drawn servers.
+    fn loads_of(&self, drawn: &[MemberId]) -> Vec<(MemberId, u128)> {
+        drawn.iter().map(|&server| (server, self.servers.log.load(server))).collect()
+    }
 }
+
+/// One or two servers that were drawn.
+type Drawn = SmallVec<[MemberId; 2]>;
 
 /// A placement policy.
 pub trait Place: fmt::Debug + Send {
@@ -202,6 +221,13 @@ pub trait Place: fmt::Debug + Send {
 
     /// Chooses a server for a copy, one that has none yet.
     fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId;
+
+    /// The servers that the last [`place`](Self::place) compared, each with the figure it compared; the lowest is best.
+    /// Called right after it with the same turn, if decisions are [traced](Placer::trace). A policy that compares nothing
+    /// returns none.
+    fn figures(&self, _turn: &Turn<'_>) -> Vec<(MemberId, u128)> {
+        Vec::new()
+    }
 
     /// How often servers have been asked for their loads so far.
     fn n_probes(&self) -> u64 {

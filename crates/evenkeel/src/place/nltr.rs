@@ -14,7 +14,7 @@
 use std::ops::Range;
 
 use super::ranking::Ranking;
-use super::{Options, Place, Servers, Step, Turn, longest_first};
+use super::{Drawn, Options, Place, Servers, Step, Turn, longest_first};
 use crate::draw::Draw;
 use crate::model::MemberId;
 
@@ -73,13 +73,15 @@ pub struct Nltr {
     of_servers: Sections,
     /// For each step of the window, the servers of the ranking in its section.
     of_steps: Vec<Range<usize>>,
+    drawn: Drawn,
 }
 
 impl Nltr {
     /// A policy for `n_servers` servers; `levels` is at most [`MAX_LEVELS`](super::MAX_LEVELS).
     pub fn new(levels: u32, n_servers: u32) -> Self {
         let of_servers = server_sections(n_servers as usize, levels);
-        Self { levels, ranking: Ranking::new(n_servers), of_servers, of_steps: Vec::new() }
+        let (ranking, of_steps) = (Ranking::new(n_servers), Vec::new());
+        Self { levels, ranking, of_servers, of_steps, drawn: Drawn::new() }
     }
 }
 
@@ -99,7 +101,12 @@ impl Place for Nltr {
     fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId {
         self.ranking.refresh(turn.servers, turn.options);
         let section = self.of_steps[turn.place].clone();
-        let target = turn.lighter_of_two(&self.ranking, section, draw);
+        self.drawn = turn.draw_two(&self.ranking, section, draw);
+        let target = turn.lightest(&self.drawn);
         self.ranking.choose(target.map_or(turn.default, |target| turn.worth(target)))
+    }
+
+    fn figures(&self, turn: &Turn<'_>) -> Vec<(MemberId, u128)> {
+        turn.loads_of(&self.drawn)
     }
 }

@@ -1,10 +1,15 @@
 //! The state machine that places writes, window by window.
 
+mod trace;
+
 use super::step::Steps;
 use super::{MAX_LEVELS, Options, Place, PlaceError, PlaceFn, Turn, Write};
 use crate::draw::Draw;
 use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};
 use crate::observe::{BadReport, HeatMap, HeatSnapshot, LogSnapshot, ServerLog, Warmth};
+use crate::trace::Trace;
+
+pub use trace::{Candidate, Counts, Decision};
 
 /// What is known about all servers.
 #[derive(Clone, Debug)]
@@ -30,9 +35,12 @@ pub struct Placer {
     steps: Steps,
     /// The servers of each step of the window, by number.
     placed: Vec<MemberId>,
+    n_windows: u64,
+    n_writes: u64,
     n_redirected: u64,
     /// Probes of the policy before it was created again.
     n_probes: u64,
+    trace: Trace<Decision>,
 }
 
 /// A placer as plain data. What a policy remembers about single writes is not included.
@@ -70,8 +78,21 @@ impl Placer {
         }
         let make = policy;
         let policy = make(&options, n_servers);
-        let (steps, placed, down, taken) = (Steps::default(), Vec::new(), Vec::new(), Vec::new());
-        Ok(Self { make, policy, options, servers, down, taken, steps, placed, n_redirected: 0, n_probes: 0 })
+        Ok(Self {
+            make,
+            policy,
+            options,
+            servers,
+            down: Vec::new(),
+            taken: Vec::new(),
+            steps: Steps::default(),
+            placed: Vec::new(),
+            n_windows: 0,
+            n_writes: 0,
+            n_redirected: 0,
+            n_probes: 0,
+            trace: Trace::default(),
+        })
     }
 
     /// What the placer knows, to be saved.
@@ -158,6 +179,8 @@ impl Placer {
             out.extend_from_slice(copies);
         }
         self.servers.log.end_window();
+        self.n_windows += 1;
+        self.n_writes += window.len() as u64;
         Ok(())
     }
 
@@ -189,6 +212,12 @@ impl Placer {
             let (taken, servers, options) = (self.taken.as_slice(), &self.servers, &self.options);
             let turn = Turn { place, copy: copy as u32, bytes: step.bytes, default, taken, servers, options };
             let server = self.policy.place(&turn, draw);
+            if self.trace.is_on() {
+                let Turn { copy, bytes, default, .. } = turn;
+                let (at_ns, object) = (now_ns, step.object);
+                let candidates = trace::candidates(&*self.policy, &turn, server);
+                self.trace.push(Decision { at_ns, object, copy, bytes, default, server, candidates });
+            }
             // Policies return existing servers; if one did not, nothing would be known about it.
             let _ = self.servers.log.schedule(server, step.bytes);
             let _ = self.servers.heat.choose(now_ns, server);

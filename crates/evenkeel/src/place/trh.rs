@@ -5,7 +5,7 @@
 //! If all servers in it have a copy already, the next server in the order is taken.
 
 use super::ranking::Ranking;
-use super::{Options, Place, Servers, Step, Turn};
+use super::{Drawn, Options, Place, Servers, Step, Turn};
 use crate::draw::Draw;
 use crate::model::MemberId;
 
@@ -13,12 +13,13 @@ use crate::model::MemberId;
 #[derive(Debug)]
 pub struct Trh {
     ranking: Ranking,
+    drawn: Drawn,
 }
 
 impl Trh {
     /// A policy for `n_servers` servers.
     pub fn new(n_servers: u32) -> Self {
-        Self { ranking: Ranking::new(n_servers) }
+        Self { ranking: Ranking::new(n_servers), drawn: Drawn::new() }
     }
 }
 
@@ -30,7 +31,12 @@ impl Place for Trh {
     fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId {
         self.ranking.refresh(turn.servers, turn.options);
         let top_half = 0..(self.ranking.order().len() / 2).max(1);
-        let target = turn.lighter_of_two(&self.ranking, top_half, draw);
+        self.drawn = turn.draw_two(&self.ranking, top_half, draw);
+        let target = turn.lightest(&self.drawn);
         self.ranking.choose(target.map_or(turn.default, |target| turn.worth(target)))
+    }
+
+    fn figures(&self, turn: &Turn<'_>) -> Vec<(MemberId, u128)> {
+        turn.loads_of(&self.drawn)
     }
 }

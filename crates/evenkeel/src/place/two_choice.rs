@@ -47,6 +47,8 @@ pub struct TwoChoice {
     in_flight: VecDeque<(u64, MemberId, u128)>,
     bytes_in_flight: Vec<u128>,
     n_probes: u64,
+    /// The default and the other server with their loads, as last compared.
+    compared: Option<[(MemberId, u128); 2]>,
     skip: Vec<MemberId>,
 }
 
@@ -60,6 +62,7 @@ impl TwoChoice {
             in_flight: VecDeque::new(),
             bytes_in_flight: vec![0; n_servers as usize],
             n_probes: 0,
+            compared: None,
             skip: Vec::new(),
         }
     }
@@ -96,9 +99,12 @@ impl TwoChoice {
         self.skip.clear();
         self.skip.extend(turn.taken.iter().chain([&turn.default]));
         self.skip.sort_unstable();
+        self.compared = None;
         let Some(other) = draw_other(self.answers.len(), &mut self.skip, draw) else { return turn.default };
-        let load = self.known_load(turn, turn.default);
-        if self.known_load(turn, other) < load { other } else { turn.default }
+        let compared = [turn.default, other].map(|server| (server, self.known_load(turn, server)));
+        self.compared = Some(compared);
+        let [(_, of_default), (_, of_other)] = compared;
+        if of_other < of_default { other } else { turn.default }
     }
 
     /// Records that a copy is in flight to a server.
@@ -124,6 +130,11 @@ impl Place for TwoChoice {
         let server = self.lighter(turn, draw);
         self.send(server, turn.bytes);
         server
+    }
+
+    /// The loads that the writer knew.
+    fn figures(&self, _: &Turn<'_>) -> Vec<(MemberId, u128)> {
+        self.compared.into_iter().flatten().collect()
     }
 
     fn n_probes(&self) -> u64 {

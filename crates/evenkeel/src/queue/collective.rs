@@ -59,9 +59,9 @@ impl Model {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum QueueError {
-    #[error("request {row} is of application {app}, and there are only {n_apps}; number them from 0 on")]
+    #[error("request {row} belongs to application {app}, but there are only {n_apps}; count them from 0")]
     UnknownApp { row: usize, app: u32, n_apps: u32 },
-    #[error("request {row} is for server {server}, and there are only {n_servers}; number them from 0 on")]
+    #[error("request {row} waits at server {server}, but there are only {n_servers}; count them from 0")]
     UnknownServer { row: usize, server: u32, n_servers: u32 },
     #[error("more than {MAX_REQUESTS} requests; split them")]
     TooManyRequests,

@@ -15,9 +15,9 @@
 pub enum FormulaError {
     #[error("there are no {0}; the formulas need 1 or more")]
     NoneOf(&'static str),
-    #[error("the time {0} is not a number from 0 on")]
+    #[error("the time {0} is negative or not a number; use 0 or more")]
     BadTime(f64),
-    #[error("times add up to more than a number holds; use a larger unit")]
+    #[error("the times overflow when added up; use a larger unit")]
     TooLong,
 }
 

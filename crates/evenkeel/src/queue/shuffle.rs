@@ -13,11 +13,11 @@
 pub enum ShuffleError {
     #[error("the bandwidth {0} is not above 0 and finite; write MB/s, such as 1000")]
     BadBandwidth(f64),
-    #[error("the latency {0} is not a time; write seconds, from 0 on")]
+    #[error("the latency {0} is not a time; write seconds, 0 or more")]
     BadLatency(f64),
-    #[error("the message size {0} is not a size; write MB, from 0 on")]
+    #[error("the message size {0} is not a size; write MB, 0 or more")]
     BadSize(f64),
-    #[error("a placement over 0 {0} has no room; write 1 or more")]
+    #[error("there are 0 {0} to place processes on; use at least 1")]
     NoRoom(&'static str),
     #[error("a shuffle of {0} s does not fit in 64 bits of nanoseconds; send less at once")]
     TooLong(f64),

@@ -277,14 +277,14 @@ pub enum Action {
 pub enum Reason {
     #[error("none of the servers that hold it came back in time; wait longer, or bring one of them up")]
     NoServer,
-    #[error("too many of its transfers failed, the last at server number {}; look there", server.0)]
+    #[error("too many of its transfers failed, the last at server number {}; check that server", server.0)]
     Failures { server: ServerId },
     #[error(
-        "no server has it: each has said so or sent damaged data, the last server number {}; restore a copy",
+        "no server has an intact copy, the last one asked was server number {}; restore a copy",
         server.0
     )]
     NoCopy { server: ServerId },
-    #[error("server number {} has refused it for too long; ask for less at once, or wait longer", server.0)]
+    #[error("server number {} refused it for too long; send fewer requests at once, or wait longer", server.0)]
     Refused { server: ServerId },
     #[error("its client has left")]
     ClientLeft,
@@ -298,25 +298,25 @@ pub enum Misfit {
     NoSuchClient(u32),
     #[error("there is no server number {0}")]
     NoSuchServer(u32),
-    #[error("transfer {} was never started", .0.0)]
+    #[error("transfer {} was never started; report only transfers that the executor started", .0.0)]
     NoSuchTransfer(TransferId),
-    #[error("transfer {} is over", .0.0)]
+    #[error("transfer {} is over; ignore the event", .0.0)]
     Over(TransferId),
-    #[error("request {} is open already, from the plan or since it arrived", .0.0)]
+    #[error("request {} is already open; use another number", .0.0)]
     Known(RequestId),
-    #[error("request {} has not arrived, or is over", .0.0)]
+    #[error("request {} is not open: it has not arrived, or is over; ignore the event", .0.0)]
     NotOpen(RequestId),
-    #[error("request {} needs a replica, each on another server, and not more than a thousand", .0.0)]
+    #[error("request {} has no replicas, two on one server, or more than 1000; name 1 to 1000 different servers", .0.0)]
     BadReplicas(RequestId),
     #[error("too many requests are open; let some end first")]
     TooMany,
-    #[error("{0} slots; give at least one and at most {MAX_SLOTS}")]
+    #[error("a node has {0} slots; use 1 to {MAX_SLOTS}")]
     BadSlots(u32),
-    #[error("plan {0} was not asked for, or is made already")]
+    #[error("plan {0} was not requested, or was already delivered; ignore it")]
     NotAsked(u32),
-    #[error("transfer {} cannot have moved that much; tell all that was moved so far, each time more", .0.0)]
+    #[error("transfer {} reports less progress than before, or more than its size; report the total so far", .0.0)]
     WrongProgress(TransferId),
-    #[error("it is {now_ns} ns already; tell events in the order of time")]
+    #[error("the time is already {now_ns} ns; pass events in order of time")]
     Past { now_ns: u64 },
 }
 
@@ -324,11 +324,11 @@ pub enum Misfit {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum BadPlan {
-    #[error("there is no request {0} in the batch; give the plan of this batch")]
+    #[error("request {0} of the plan is not in the batch; give the plan of this batch")]
     NoSuchRequest(u32),
-    #[error("server number {} holds nothing of request {request}; give the plan of this batch", server.0)]
+    #[error("server number {} of the plan does not hold request {request}; give the plan of this batch", server.0)]
     NotHeld { request: u32, server: ServerId },
-    #[error("what is planned of request {0} is not just its size; give the plan of this batch")]
+    #[error("the planned blocks of request {0} do not add up to its size; give the plan of this batch")]
     NotWhole(u32),
     #[error("more transfers than can be numbered; split the batch")]
     TooMany,

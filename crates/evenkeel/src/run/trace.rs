@@ -1,7 +1,5 @@
 //! Why the executor did what it did. Recorded only on request.
 
-use std::collections::VecDeque;
-
 use super::executor::Executor;
 use super::gauge::{Nanoblocks, duration_ns};
 use super::{RequestId, TransferId};
@@ -69,24 +67,18 @@ pub struct Candidate {
 }
 
 /// The latest decisions.
-#[derive(Debug, Default)]
-pub(super) struct Trace {
-    most: usize,
-    decisions: VecDeque<Decision>,
-}
+pub(super) type Trace = crate::trace::Trace<Decision>;
 
 impl Executor {
     /// Keeps the latest `most` decisions from now on, until they are [taken](Self::take_decisions). With 0, the initial
     /// value, keeps none.
     pub fn trace(&mut self, most: usize) {
-        self.trace.most = most;
-        let n_too_many = self.trace.decisions.len().saturating_sub(most);
-        self.trace.decisions.drain(..n_too_many);
+        self.trace.keep(most);
     }
 
     /// Removes and returns the recorded decisions, oldest first.
     pub fn take_decisions(&mut self) -> Vec<Decision> {
-        self.trace.decisions.drain(..).collect()
+        self.trace.take()
     }
 
     /// Records a decision about a piece, if tracing is on.
@@ -96,7 +88,7 @@ impl Executor {
         size: Nanoblocks,
         candidates: impl FnOnce(&Self) -> Vec<ServerId>,
     ) {
-        if self.trace.most == 0 {
+        if !self.trace.is_on() {
             return;
         }
         let candidate = |server: ServerId| {
@@ -105,9 +97,6 @@ impl Executor {
             Candidate { server, wait_ns, pace_ns: duration_ns(gauge.pace_ns) }
         };
         let candidates = candidates(self).into_iter().map(candidate).collect();
-        if self.trace.decisions.len() == self.trace.most {
-            self.trace.decisions.pop_front();
-        }
-        self.trace.decisions.push_back(Decision { at_ns: self.now_ns, what, candidates });
+        self.trace.push(Decision { at_ns: self.now_ns, what, candidates });
     }
 }

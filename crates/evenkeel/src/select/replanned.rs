@@ -38,13 +38,13 @@ pub struct Move {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum BadTurn {
-    #[error("there is no request {0}; the batch must have all that will ever arrive")]
+    #[error("there is no request {0}; put all requests that will arrive into the batch")]
     NoSuchRequest(u32),
     #[error("there is no server number {0}")]
     NoSuchServer(u32),
-    #[error("request {0} has arrived before; tell of each arrival once")]
+    #[error("request {0} has already arrived; report each arrival once")]
     ArrivedTwice(u32),
-    #[error("request {0} is not in service; only what was started can be done")]
+    #[error("request {0} is not in service; report the end only of requests that were started")]
     NotInService(u32),
 }
 

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel::bid::client::{self, Client, Won};
 use evenkeel::bid::server::{self, Server};
-use evenkeel::bid::{Answer, Bid, Choose, Done, Link, Restarted, Rules, Stray, ToClient, ToServer, rounds};
+use evenkeel::bid::{
+    Answer, Bid, Choose, Done, Favour, Link, Restarted, Rules, Stray, ToClient, ToServer, rounds,
+};
 use evenkeel::draw::{Draw, Seeded, Ties};
 use evenkeel::model::{self, Batch, ClientId, Cluster, Fixed, ServerId, Speed};
 use proptest::collection::vec;
@@ -125,7 +127,7 @@ fn steps(is_disturbed: bool) -> impl Strategy<Value = Vec<(Step, Index, Index)>>
     vec((step, any::<Index>(), any::<Index>()), 0..200)
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Message {
     ToServer(ToServer),
     ToClient(ToClient),
@@ -162,13 +164,15 @@ struct Network {
     n_granted_in_round: BTreeMap<(ServerId, u32), u32>,
     served: BTreeSet<u32>,
     n_grants: usize,
+    /// Whether somebody watches.
+    is_traced: bool,
 }
 
 impl Network {
-    fn new(scene: &Scene, rules: Rules) -> Self {
+    fn new(scene: &Scene, rules: Rules, is_traced: bool) -> Self {
         let (batch, cluster) = scene.build();
         let (n_clients, n_servers) = (batch.n_clients(), batch.n_servers());
-        Self {
+        let mut network = Self {
             clients: rounds::clients(&batch, &cluster, rules),
             servers: rounds::servers(&cluster, rules),
             batch,
@@ -187,7 +191,13 @@ impl Network {
             n_granted_in_round: BTreeMap::new(),
             served: BTreeSet::new(),
             n_grants: 0,
+            is_traced,
+        };
+        if is_traced {
+            network.clients.iter_mut().for_each(|client| client.trace(usize::MAX));
+            network.servers.iter_mut().for_each(|server| server.trace(usize::MAX));
         }
+        network
     }
 
     fn say(&mut self, message: Message) {
@@ -203,6 +213,9 @@ impl Network {
         if result.is_err() {
             assert!(out.is_empty(), "{result:?} said {out:?}");
             assert_eq!(before, format!("{:?}", self.clients[client]), "{result:?} changed something");
+        }
+        if self.is_traced && !matches!(event, client::Event::Wake) {
+            self.explain_bids(client, &out);
         }
         for action in out {
             match action {
@@ -233,6 +246,9 @@ impl Network {
             assert!(out.is_empty(), "{result:?} said {out:?}");
             assert_eq!(before, format!("{:?}", self.servers[server]), "{result:?} changed something");
         }
+        if self.is_traced {
+            self.explain_grants(server, event, &out);
+        }
         let id = ServerId(server as u32);
         for action in out {
             match action {
@@ -262,11 +278,76 @@ impl Network {
         let known: BTreeMap<_, _> =
             self.servers[server].granted().map(|g| ((g.client, g.request), g.round)).collect();
         assert_eq!(known, self.to_serve[server]);
+        let counts = self.servers[server].counts();
+        assert_eq!(counts.open, known.len());
+        assert_eq!(counts.granted, counts.open as u64 + counts.served + counts.dropped);
         result
+    }
+
+    /// Each bid follows from its figures.
+    fn explain_bids(&mut self, client: usize, out: &[client::Action]) {
+        let decisions = self.clients[client].take_decisions();
+        let bid = |action: &client::Action| match action {
+            client::Action::Send { server, message: ToServer::Bid(bid) } => Some((bid.request, *server)),
+            _ => None,
+        };
+        let bids: Vec<(u32, ServerId)> = out.iter().filter_map(bid).collect();
+        assert_eq!(bids, decisions.iter().map(|made| (made.request, made.server)).collect::<Vec<_>>());
+        for client::Decision { at_ns, round, request, server, candidates } in decisions {
+            assert_eq!((at_ns, round), (self.now_ns, self.client_rounds[client]));
+            for candidate in &candidates {
+                let holders = self.batch.replicas().of(candidate.request as usize);
+                assert!(holders.contains(&candidate.server) && !self.is_cut[candidate.server.index()]);
+            }
+            let chosen = candidates.iter().find(|candidate| candidate.server == server);
+            if let Choose::Lightest(ties) = self.rules.choose {
+                let tie = ties.rank(client as u32, server.0);
+                assert_eq!(chosen.map(|chosen| (chosen.request, chosen.tie)), Some((request, tie)));
+                let best = candidates.iter().min_by_key(|candidate| (candidate.workload, candidate.tie));
+                assert_eq!(chosen, best, "{candidates:?}");
+            }
+            assert!(chosen.is_some(), "{server:?} is not in {candidates:?}");
+        }
+    }
+
+    /// Each grant follows from its figures.
+    fn explain_grants(&mut self, server: usize, event: server::Event, out: &[server::Action]) {
+        let decisions = self.servers[server].take_decisions();
+        let served = |action: &server::Action| match action {
+            server::Action::Serve(served) => Some((served.client, served.request)),
+            _ => None,
+        };
+        let granted: Vec<(ClientId, u32)> = out.iter().filter_map(served).collect();
+        let won = decisions.iter().flat_map(|made| &made.candidates[..made.n_granted]);
+        assert_eq!(granted, won.map(|won| (won.client, won.request)).collect::<Vec<_>>());
+        for server::Decision { at_ns, round, n_granted, candidates } in decisions {
+            assert_eq!((at_ns, event), (self.now_ns, server::Event::Close { round }));
+            let id = ServerId(server as u32);
+            let n_before = self.n_granted_in_round.get(&(id, round)).copied().unwrap_or(0);
+            let n_free = self.cluster.server(id).slots - n_before;
+            assert_eq!(n_granted, candidates.len().min(n_free as usize));
+            let (granted, rejected) = candidates.split_at(n_granted);
+            let key = |bid: &server::Candidate| match self.rules.favour {
+                Favour::HighestDegree(ties) => {
+                    assert_eq!(bid.tie, ties.rank(id.0, bid.client.0));
+                    (u64::MAX - bid.degree, bid.tie)
+                }
+                Favour::HighestDegreeThenLot => (u64::MAX - bid.degree, 0),
+                Favour::Lot => (0, 0),
+            };
+            let worst = granted.iter().map(key).max();
+            assert!(rejected.iter().all(|bid| Some(key(bid)) >= worst), "{candidates:?}");
+        }
     }
 
     /// What a client says that it has won is what it said it would read, and what was served.
     fn check_client(&self, client: usize) {
+        let counts = self.clients[client].counts();
+        let n_own = (0..self.batch.n_requests()).filter(|&row| self.batch.client(row).index() == client);
+        assert_eq!(counts.pending + counts.asked + counts.granted, n_own.count());
+        assert_eq!(counts.granted, self.clients[client].won().len());
+        let n_answered = counts.bids - counts.asked as u64;
+        assert!(counts.rejected + counts.granted as u64 <= n_answered && counts.served <= n_answered);
         let mut won: Vec<u32> = self.clients[client].won().iter().map(|won| won.request).collect();
         won.sort_unstable();
         let own = |row: &&u32| self.batch.client(**row as usize).index() == client;
@@ -334,6 +415,9 @@ impl Network {
         let id = ServerId(server as u32);
         self.servers[server] =
             Server::new(id, self.cluster.server(id).clone(), self.epochs[server], self.rules);
+        if self.is_traced {
+            self.servers[server].trace(usize::MAX);
+        }
         self.to_serve[server].clear();
         // Whatever it counts from now on are other rounds.
         self.server_rounds[server] += 1_000;
@@ -503,7 +587,7 @@ proptest! {
         rules in rules(),
         steps in steps(false),
     ) {
-        let mut network = Network::new(&scene, rules);
+        let mut network = Network::new(&scene, rules, false);
         for (step, a, b) in steps {
             network.take(step, a, b);
         }
@@ -532,7 +616,7 @@ proptest! {
         rules in rules(),
         steps in steps(true),
     ) {
-        let mut network = Network::new(&scene, rules);
+        let mut network = Network::new(&scene, rules, false);
         for (step, a, b) in steps {
             network.take(step, a, b);
         }
@@ -545,6 +629,20 @@ proptest! {
         network.deliver_all(true);
         (0..network.servers.len()).for_each(|server| network.close(server));
         prop_assert_eq!(network.n_grants, n_grants);
+    }
+
+    /// Whether somebody watches or not.
+    #[test]
+    fn tracing_changes_no_action(scene in batches(6, 5, 20), rules in rules(), steps in steps(true)) {
+        let run = |is_traced| {
+            let mut network = Network::new(&scene, rules, is_traced);
+            steps.iter().for_each(|&(step, a, b)| network.take(step, a, b));
+            network.finish();
+            let counts: Vec<_> = network.clients.iter().map(Client::counts).collect();
+            let of_servers: Vec<_> = network.servers.iter().map(Server::counts).collect();
+            (network.said, counts, of_servers)
+        };
+        prop_assert_eq!(run(true), run(false));
     }
 
     /// Who hears what first within a round does not matter.
@@ -661,7 +759,7 @@ fn two_clients() -> Network {
         clients: vec![model::Client::default(); 2],
         limit: None,
     };
-    Network::new(&scene, Rules::hdlwf(Ties::LowestId, 0))
+    Network::new(&scene, Rules::hdlwf(Ties::LowestId, 0), true)
 }
 
 /// A client and a server in their first lives.
@@ -738,7 +836,7 @@ fn one_server() -> Network {
         clients: vec![model::Client::default()],
         limit: None,
     };
-    Network::new(&scene, Rules::hdlwf(Ties::LowestId, 0))
+    Network::new(&scene, Rules::hdlwf(Ties::LowestId, 0), true)
 }
 
 /// While a bid is open its client has made no other; and what was granted is not granted again.
@@ -869,7 +967,7 @@ fn messages_to_another_server_are_astray() {
         clients: vec![model::Client::default()],
         limit: None,
     };
-    let mut network = Network::new(&scene, Rules::hdlwf(Ties::LowestId, 0));
+    let mut network = Network::new(&scene, Rules::hdlwf(Ties::LowestId, 0), true);
     network.begin(0);
     let Some(&Message::ToServer(message)) = network.on_the_way.first() else { panic!("a bid") };
     let to = message.link().server;

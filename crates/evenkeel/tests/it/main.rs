@@ -8,6 +8,7 @@ mod executor;
 mod explain;
 mod explain_clients;
 mod golden_2;
+mod leases;
 mod machine;
 mod members;
 mod observe_speed;

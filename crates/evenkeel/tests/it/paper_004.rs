@@ -8,8 +8,8 @@ use evenkeel::observe::{BadReport, Forget, HeatMap, ServerLog, SortKey, Unit, Wa
 use evenkeel::place::nltr::{Equal, Sections, server_sections, write_sections};
 use evenkeel::place::two_choice::Probing;
 use evenkeel::place::{
-    MAX_LEVELS, Options, PlaceError, PlaceFn, Placer, Servers, Spread, Test, Write, default_server, hm_lru,
-    pieces,
+    Candidate, Decision, MAX_LEVELS, Options, PlaceError, PlaceFn, Placer, Servers, Spread, Test, Write,
+    default_server, hm_lru, pieces,
 };
 use evenkeel::policy::placing;
 use proptest::collection::vec;
@@ -74,6 +74,33 @@ fn placed(
     let mut placer = placer(name, loads, options).expect("valid");
     let servers = placer.windows(&writes(rows, loads.len()), usize::MAX, draw).expect("valid");
     (servers.into_iter().map(|server| server.0).collect(), placer.servers().log.loads().to_vec())
+}
+
+/// The chosen server has the lowest figure, or is the default and that is not worth a redirection.
+fn assert_explained(policy: &str, decision: &Decision, options: Options) {
+    let Decision { default, server, candidates, .. } = decision;
+    let of = |server: &MemberId| candidates.iter().find(|candidate| candidate.server == *server);
+    let (of_default, chosen) = (of(default).expect("always there"), of(server).expect("always there"));
+    assert_eq!(decision.is_redirected(), server != default);
+    let compared: Vec<&Candidate> = candidates.iter().filter(|other| other.figure.is_some()).collect();
+    let best = compared.iter().map(|candidate| candidate.figure).min().flatten();
+    if REDIRECTING.contains(&policy) {
+        // Of equal figures, the lowest server.
+        let best = compared.iter().min_by_key(|candidate| (candidate.figure, candidate.server));
+        let best = best.expect("somebody is free");
+        let is_worth_it = of_default.load > best.load + u128::from(options.threshold_bytes);
+        let is_taken = is_worth_it == (options.test == Test::Meant);
+        assert_eq!(*server, if is_taken { best.server } else { *default }, "{policy}: {decision:?}");
+        if policy != "mlml" {
+            assert!(compared.iter().all(|candidate| candidate.figure == Some(candidate.load)));
+        }
+    } else if compared.is_empty() {
+        assert!(policy != "rr" || !decision.is_redirected());
+    } else {
+        assert_eq!(chosen.figure, best, "{policy}: {decision:?}");
+        let key = |candidate: &Candidate| (candidate.figure, candidate.warmth.connections);
+        assert!(policy != "hm-lru" || compared.iter().all(|other| key(chosen) <= key(other)));
+    }
 }
 
 fn assert_close(found: &[f64], wanted: &[f64], tolerance: f64) {
@@ -394,6 +421,42 @@ proptest! {
             let n_probes = if is_probing { 2 * writes.len() as u64 * u64::from(n_replicas) } else { 0 };
             if policy.name != "two-choice" || is_probing && probing.shared_writes == 0 {
                 prop_assert_eq!(placer.n_probes(), n_probes);
+            }
+        }
+    }
+
+    /// Whether somebody watches or not, the same comes out; and each decision follows from its figures.
+    #[test]
+    fn tracing_changes_no_placement(
+        loads in vec(0..100_u64, 1..9),
+        rows in vec((0..12_u64, 0..50_u64), 0..40),
+        (n_replicas, levels, window) in (1..9_u32, 0..4_u32, 1..50_usize),
+        (threshold_bytes, seed, resort) in (0..30_u64, any::<u64>(), any::<bool>()),
+        probing in probings(),
+        test in select(&[Test::Meant, Test::Printed][..]),
+        sort_key in select(&[SortKey::Load, SortKey::Probability][..]),
+    ) {
+        let n_replicas = n_replicas.min(loads.len() as u32);
+        let options = Options { n_replicas, levels, threshold_bytes, test, sort_key, resort, probing };
+        let writes = writes(&rows, loads.len());
+        for (policy, _) in placing() {
+            let run = |most| {
+                let mut placer = placer(policy.name, &loads, options).expect("valid");
+                placer.trace(most);
+                let servers = placer.windows(&writes, window, &mut Seeded::new(seed)).expect("valid");
+                (servers, placer.counts(), placer.take_decisions())
+            };
+            let (servers, counts, none) = run(0);
+            prop_assert_eq!(none, []);
+            let (same, same_counts, decisions) = run(usize::MAX);
+            prop_assert_eq!((&servers, counts), (&same, same_counts));
+            prop_assert_eq!((counts.writes, counts.servers), (writes.len() as u64, loads.len()));
+            prop_assert_eq!(counts.windows, writes.len().div_ceil(window) as u64);
+            prop_assert_eq!(run(2).2, &decisions[decisions.len().saturating_sub(2)..]);
+            let is_merged = REDIRECTING.contains(&policy.name);
+            prop_assert!(is_merged || decisions.len() == servers.len());
+            for decision in &decisions {
+                assert_explained(policy.name, decision, options);
             }
         }
     }

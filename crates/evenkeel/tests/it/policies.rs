@@ -265,7 +265,7 @@ fn document(name: &str) -> String {
 fn the_documentation_says_when_each_policy_decides() {
     let simulate = document("docs/simulate.md");
     let table = simulate.split_once("## Who decides when").expect("its heading").1;
-    let table = table.split_once("\n\nWhoever").expect("what follows the table").0;
+    let table = table.split_once("\n\nA client that sends").expect("what follows the table").0;
     for Policy { name, room, .. } in planning() {
         let is_told = table.contains(&format!("`{name}`")) || *room == "bid";
         assert!(is_told, "docs/simulate.md, \"Who decides when\": `{name}` is in no row");

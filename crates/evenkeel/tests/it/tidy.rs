@@ -24,23 +24,24 @@ const BANNED_TEXT: [&str; 9] =
 const CORE_DEPENDENCIES: [&str; 5] = ["hashbrown", "rand_core", "rand_pcg", "smallvec", "thiserror"];
 
 /// Which rooms of the core each room may use. Use goes one way only.
-const ROOMS: [(&str, &[&str]); 18] = [
+const ROOMS: [(&str, &[&str]); 19] = [
+    ("trace", &[]),
     ("model", &[]),
     ("draw", &[]),
     ("graph", &["model", "draw"]),
     ("bound", &["model", "graph"]),
     ("select", &["model", "graph", "bound", "draw"]),
     ("order", &["model", "graph", "draw"]),
-    ("bid", &["model", "graph", "draw"]),
+    ("bid", &["model", "graph", "draw", "trace"]),
     ("explain", &["model", "graph", "bound", "select"]),
     ("check", &["model", "bound"]),
     ("workload", &["model", "draw"]),
     ("queue", &["model", "draw"]),
     ("observe", &["model", "draw"]),
     ("redirect", &["model"]),
-    ("place", &["model", "draw", "observe"]),
-    ("assign", &["model", "graph", "draw"]),
-    ("run", &["model", "draw", "graph", "select"]),
+    ("place", &["model", "draw", "observe", "trace"]),
+    ("assign", &["model", "graph", "draw", "trace"]),
+    ("run", &["model", "draw", "graph", "select", "trace"]),
     ("policy", &["model", "bound", "draw", "select", "order", "bid", "queue", "place", "assign", "run"]),
     ("plan", &["model", "bound", "check", "select", "policy"]),
 ];
@@ -340,15 +341,40 @@ fn refusals_have_names_of_their_own() {
 /// State machines are driven alike: time, event, actions out, and when to be woken.
 #[test]
 fn machines_have_one_convention() {
-    for (file, machine) in
-        [("run/executor.rs", "Executor"), ("bid/client.rs", "Client"), ("bid/server.rs", "Server")]
-    {
-        let text = sources(&core().join("src").join(file.split_once('/').expect("a room").0));
-        let text: String = text.iter().map(|path| read(path)).collect();
+    for (files, machine) in [
+        (&["run/executor.rs", "run/events.rs"][..], "Executor"),
+        (&["bid/client.rs"], "Client"),
+        (&["bid/server.rs"], "Server"),
+        (&["assign/opass_dynamic/guided.rs"], "Guided"),
+    ] {
+        let text: String = files.iter().map(|file| read(&core().join("src").join(file))).collect();
         let has = |part: &str| assert!(text.contains(part), "{machine} has no `{part}`");
         has("pub fn on_event(&mut self, ");
         has("now_ns: u64, event: Event");
         has("pub fn wake_at(&self) -> Option<u64>");
+    }
+}
+
+/// State machines can be watched alike: counters, and the latest decisions in one kind of ring.
+#[test]
+fn machines_have_one_way_to_be_watched() {
+    for file in [
+        "run/trace.rs",
+        "bid/client/trace.rs",
+        "bid/server/trace.rs",
+        "assign/opass_dynamic/trace.rs",
+        "place/placer/trace.rs",
+    ] {
+        let text = read(&core().join("src").join(file));
+        let has = |part: &str| assert!(text.contains(part), "{file} has no `{part}`");
+        has("pub struct Decision {");
+        has("pub struct Candidate {");
+        has("pub fn trace(&mut self, most: usize) {\n        self.trace.keep(most);");
+        has("pub fn take_decisions(&mut self) -> Vec<Decision> {\n        self.trace.take()");
+        let room = sources(&core().join("src").join(file.split_once('/').expect("a room").0));
+        let room: String = room.iter().map(|path| read(path)).collect();
+        assert!(room.contains("pub fn counts(&self) -> Counts"), "{file}: nothing is counted");
+        assert!(!room.contains("VecDeque<Decision>"), "{file}: decisions are kept in `Trace`");
     }
 }
 

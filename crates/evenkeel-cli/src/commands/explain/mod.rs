@@ -169,10 +169,10 @@ impl Report {
             let limit = match &advice.bound.proof {
                 Proof::Servers(_) => "all servers together need so long".to_owned(),
                 Proof::Client { client, .. } if self.input.cluster.is_even() => {
-                    format!("client {} needs so long", self.client(*client))
+                    format!("client {} needs that long", self.client(*client))
                 }
                 Proof::Client { client, .. } => format!(
-                    "client {} needs so long (whether faster or earlier copies would help it was not looked for)",
+                    "client {} needs that long (whether faster or earlier copies would help it was not looked for)",
                     self.client(*client)
                 ),
                 Proof::Concurrency => "the limit on concurrent transfers stands".to_owned(),

@@ -65,7 +65,7 @@ pub(super) fn clients(rule: Option<Rule>, source: &str, gathered: &Gathered) -> 
             let Source { name, reader } = Source::open(&path).with_context(about)?;
             let found = formats::read_clients(reader, &Reading::of(&name)).with_context(about)?;
             if found.names.is_empty() {
-                bail!("{name}: it names no client; add one");
+                bail!("{name}: there are no clients in the file; add one");
             }
             Clients::Named(found.names)
         }

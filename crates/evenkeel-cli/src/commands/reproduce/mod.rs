@@ -66,7 +66,7 @@ pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome> {
 fn named(numbers: &[String]) -> Result<Vec<&'static Paper>> {
     if let Some(unknown) = numbers.iter().find(|number| PAPERS.iter().all(|paper| paper.number != **number)) {
         let known: Vec<&str> = PAPERS.iter().map(|paper| paper.number).collect();
-        bail!("there is no paper `{unknown}`; there are: {}", known.join(", "));
+        bail!("there is no paper `{unknown}`; the papers are {}", known.join(", "));
     }
     let is_named = |paper: &&Paper| numbers.is_empty() || numbers.iter().any(|number| number == paper.number);
     Ok(PAPERS.iter().copied().filter(is_named).collect())

@@ -56,7 +56,7 @@ fn sensitivity(report: &Report) -> String {
     match report.claims().filter(|claim| depends_on_choice(claim)).count() as u64 {
         0 => " No verdict changes when what the papers leave open is chosen otherwise.".to_owned(),
         1 => " One verdict changes when what the paper leaves open is chosen otherwise.".to_owned(),
-        n => format!(" {} verdicts change when what the papers leave open is chosen otherwise.", count(n)),
+        n => format!(" {} verdicts change if what the papers leave open is chosen differently.", count(n)),
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) fn run(args: &SimulateArgs) -> Result<Outcome> {
             .map(PathBuf::as_path)
             .collect();
     if args.html.is_some() && args.html == args.csv {
-        bail!("--html and --csv would write to the same place; name another for one of them");
+        bail!("--html and --csv would write to the same file; name another file for one of them");
     }
     let target = |path: &Option<_>| path.as_deref().map(|path| Target::new(path, &inputs)).transpose();
     let (page, csv) = (target(&args.html)?, target(&args.csv)?);
@@ -89,7 +89,7 @@ impl Written {
         let mut source = Source::open(&args.scenario)?;
         let given = Given::of(&mut source)?;
         if given != Given::Scenario && args.scenario == Path::new("-") {
-            bail!("standard input: only a scenario is read from there; name the file");
+            bail!("standard input: only a scenario can be read from there; name the file");
         }
         if given != Given::Batch && of_batch {
             bail!(
@@ -144,7 +144,7 @@ impl Written {
         let n_points = self.sweeps.iter().fold(1_usize, |n, sweep| n.saturating_mul(sweep.values.len()));
         if n_points > MOST_POINTS {
             bail!(
-                "{} are too many, at most {}; sweep over fewer",
+                "{} are too many; sweep over at most {}",
                 counted(n_points as u64, "point"),
                 count(MOST_POINTS as u64)
             );
@@ -165,11 +165,7 @@ impl Written {
         let n_runs = |Point { scenario, .. }: &Point| scenario.policies.len() * scenario.repetitions as usize;
         let n_runs: usize = points.iter().map(n_runs).sum();
         if n_runs > MOST_RUNS {
-            bail!(
-                "{} are too many, at most {}; ask for fewer",
-                counted(n_runs as u64, "run"),
-                count(MOST_RUNS as u64)
-            );
+            bail!("{} are too many; use at most {}", counted(n_runs as u64, "run"), count(MOST_RUNS as u64));
         }
         Ok(Study { points })
     }
@@ -338,7 +334,8 @@ fn stop_on_ctrl_c() -> Arc<AtomicBool> {
         if told.swap(true, Ordering::Relaxed) {
             std::process::exit(130);
         }
-        let _ = writeln!(io::stderr(), "\nstopping when the runs under way are done; again to stop at once");
+        let _ =
+            writeln!(io::stderr(), "\nstopping after the current runs; press Ctrl-C again to stop at once");
     };
     // Without a handler, Ctrl-C just ends the process.
     let _ = ctrlc::set_handler(handler);
@@ -375,7 +372,7 @@ fn carry_out(
             expected += start.elapsed().mul_f64(n_alike as f64 / n_threads as f64);
             if expected > ask_after && !bar.suspend(|| is_wanted(expected, jobs.len()))? {
                 bar.finish_and_clear();
-                bail!("nothing more was simulated, as it was not wanted");
+                bail!("stopped on request; nothing more was simulated");
             }
             if expected > ask_after {
                 break;
@@ -399,7 +396,7 @@ fn is_wanted(expected: Duration, n_jobs: usize) -> Result<bool> {
     };
     let what = format!("{} would take about {about}", counted(n_jobs as u64, "run"));
     if !io::stdin().is_terminal() || !io::stderr().is_terminal() {
-        bail!("{what}; add --yes to have them all the same, or ask for fewer");
+        bail!("{what}; add --yes to run them anyway, or ask for fewer");
     }
     write!(io::stderr(), "{what}. Go on? [y/N] ")?;
     let mut answer = String::new();

@@ -25,7 +25,7 @@ impl Sweep {
             anyhow!("--sweep {text}: write FROM..TO or FROM..TO:POINTS with numbers in one unit, or A,B,C")
         })?;
         if values.len() > MOST_POINTS {
-            bail!("--sweep {text}: {} points are more than {MOST_POINTS}", values.len());
+            bail!("--sweep {text}: {} points are more than {MOST_POINTS}; use fewer", values.len());
         }
         Ok(Self { key, values })
     }
