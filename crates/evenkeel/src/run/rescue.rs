@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::executor::{End, Executor};
+use super::gauge::blocks;
 use super::lists::{Entry, NONE, State};
 use super::timers::Timer;
 use super::trace::Decided;
@@ -30,7 +31,8 @@ impl Executor {
         let silent_ns = self.now_ns - run.heard_ns;
         let is_lost =
             silent_ns >= self.settings.patience_ns && silent_ns >= run.expected_ns.saturating_mul(LOST_AFTER);
-        self.gauges[run.server.index()].at_least(self.now_ns, run.size - run.moved, silent_ns);
+        let left = blocks(run.size - run.moved);
+        self.gauges[run.server.index()].pace.at_least(self.now_ns, left, silent_ns);
         self.leave_plan();
         if is_lost {
             self.withdraw_failed(transfer, out);
@@ -60,7 +62,7 @@ impl Executor {
         }
         let others = self.holders(run.piece).filter(|&server| server != run.server);
         let others = others.filter(|&server| self.servers.has_slot(server.index()));
-        let pace_ns = |server: ServerId| self.gauges[server.index()].pace_ns;
+        let pace_ns = |server: ServerId| self.gauges[server.index()].pace.ns;
         let fastest = others.min_by(|&a, &b| pace_ns(a).total_cmp(&pace_ns(b)));
         let Some(other) = fastest.filter(|&other| pace_ns(other) < pace_ns(run.server)) else { return };
         let (request, late_at) = (piece.id, run.server);

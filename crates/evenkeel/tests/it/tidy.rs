@@ -40,7 +40,7 @@ const ROOMS: [(&str, &[&str]); 18] = [
     ("redirect", &["model"]),
     ("place", &["model", "draw", "observe"]),
     ("assign", &["model", "graph", "draw"]),
-    ("run", &["model", "draw", "graph", "select"]),
+    ("run", &["model", "draw", "graph", "observe", "select"]),
     ("policy", &["model", "bound", "draw", "select", "order", "bid", "queue", "place", "assign", "run"]),
     ("plan", &["model", "bound", "check", "select", "policy"]),
 ];
