@@ -1,17 +1,14 @@
 //! Plots of the papers' figures as inline SVG: lines with their margins, and the numbers that the paper states.
 //!
 //! A plot must be readable on a phone and on paper, in light and dark themes, and without colours. A line is identified
-//! by its colour and by the shape of its points, and a stated number by a letter that the legend explains. The style of
-//! the page sets colours and font sizes.
-
-mod axis;
+//! by its colour and by the shape of its points, and a stated number by a letter that the legend explains.
 
 use std::fmt::Write as _;
 
 use evenkeel_sim::outcome::Estimate;
 use evenkeel_sim::papers::{Figure, Line, Stated};
 
-use self::axis::{Axis, ends, is_drawn, is_wide};
+use super::axis::{Axis, ends, is_drawn, is_wide};
 use crate::html::escaped;
 use crate::text::count;
 
@@ -89,7 +86,7 @@ fn places(figure: &Figure) -> Vec<f64> {
 }
 
 /// A number with the digits that matter: 1,234, 12.35, 0.001235, 1.235e9.
-pub(crate) fn number(n: f64) -> String {
+fn number(n: f64) -> String {
     if !n.is_finite() {
         return "–".to_owned();
     }
@@ -105,7 +102,7 @@ pub(crate) fn number(n: f64) -> String {
 }
 
 /// The mean and its margin of error, both with the decimals that give the margin two digits: 1.046 ± 0.012.
-pub(crate) fn about(estimate: &Estimate) -> String {
+fn about(estimate: &Estimate) -> String {
     match estimate.margin.filter(|margin| margin.is_finite() && estimate.mean.is_finite()) {
         Some(margin) if (1e-6..1e7).contains(&margin) && estimate.mean.abs() < 1e12 => {
             let decimals = (1.0 - margin.log10().floor()).max(0.0) as usize;
