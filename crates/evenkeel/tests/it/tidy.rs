@@ -313,6 +313,21 @@ fn no_code_compares_the_name_of_a_policy() {
     }
 }
 
+/// Charts are drawn, and runs of the simulator begin, in one place each.
+#[test]
+fn there_is_one_of_each() {
+    let crates = core().parent().expect("the folder of crates");
+    for (what, home) in [("<svg", "evenkeel-cli/src/plot"), (".keep_timeline()", "evenkeel-sim/src/case.rs")]
+    {
+        let sources = entries(crates).into_iter().flat_map(|folder| sources(&folder.join("src")));
+        let homes: Vec<PathBuf> = sources.filter(|path| read(path).contains(what)).collect();
+        assert!(
+            !homes.is_empty() && homes.iter().all(|path| path.starts_with(crates.join(home))),
+            "{homes:?}"
+        );
+    }
+}
+
 /// A function named like a question does not act.
 #[test]
 fn no_question_acts() {
