@@ -11,11 +11,12 @@
 
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::{MAX_REQUESTS, Ratio, ServerId};
-use evenkeel::policy::{self, Kind, Policy};
+use evenkeel::policy::{self, Kind};
 use evenkeel::queue::shuffle::{self, Combine, Network, Placement, ShuffleError};
 use evenkeel::queue::{AppId, Collective, Model, Options, QueueError, Request, edd};
 use serde::Deserialize;
 
+use crate::case::Case;
 use crate::chance::{sample, sub_seed};
 use crate::fabric::{Fabric, Happening, Job};
 use crate::hardware::{Hardware, Server, span_ns};
@@ -130,23 +131,15 @@ impl CollectiveIo {
     }
 
     /// Simulates one run under a policy for the queues of servers.
-    pub fn run(
-        &self,
-        hardware: &Hardware,
-        policy: &Policy,
-        seed: u64,
-        keep_timeline: bool,
-    ) -> Result<Outcome, CollectiveError> {
+    pub fn run(&self, case: &Case<'_>) -> Result<Outcome, CollectiveError> {
+        let policy = case.policy;
         let Kind::Queue(discipline) = &policy.kind else {
             let fitting: Vec<&str> = policy::queues().map(|(policy, _)| policy.name).collect();
             return Err(CollectiveError::Unfit { policy: policy.name, fitting: fitting.join(", ") });
         };
         let options = self.options()?;
-        let reads = self.reads(hardware, seed)?;
-        let mut fabric = Fabric::new(hardware, Some(&|| (discipline.queue)(&options)));
-        if keep_timeline {
-            fabric.keep_timeline();
-        }
+        let reads = self.reads(case.hardware, case.seed)?;
+        let fabric = case.fabric(Some(&|| (discipline.queue)(&options)));
         Ok(read(&reads, fabric, options.model).1)
     }
 
@@ -467,9 +460,7 @@ impl<'a> Reading<'a> {
 
     fn has_read(&mut self, row: usize) {
         let job = self.job(row);
-        let bytes =
-            if job.from == job.to { &mut self.outcome.local_bytes } else { &mut self.outcome.remote_bytes };
-        *bytes += job.bytes;
+        self.outcome.count(&job);
         let number = self.reads.parts[row].aggregator;
         let aggregator = &mut self.aggregators[number as usize];
         aggregator.n_reads -= 1;
@@ -504,13 +495,7 @@ impl<'a> Reading<'a> {
         let done = self.done_ns.iter().zip(&self.reads.begins_ns);
         let responses = done.filter_map(|(done_ns, begin_ns)| Some((*done_ns)? - begin_ns));
         self.outcome.responses_ns = responses.collect();
-        self.outcome.responses_ns.sort_unstable();
-        self.outcome.n_failed = (self.apps.len() - self.outcome.responses_ns.len()) as u64;
         self.outcome.makespan_ns = self.done_ns.iter().copied().flatten().max().unwrap_or(0);
-        self.outcome.n_events = self.fabric.n_events();
-        self.outcome.bytes_of_servers = self.fabric.bytes_of_servers();
-        self.outcome.busy_ns_of_servers = self.fabric.busy_ns_of_servers();
-        self.outcome.timeline = self.fabric.into_timeline();
-        (self.done_ns, self.outcome)
+        (self.done_ns, self.outcome.close(self.apps.len(), self.fabric))
     }
 }

@@ -12,8 +12,9 @@ use evenkeel::policy::{Ask, Kind, Live, Policy};
 use evenkeel::select::replanned;
 use serde::Deserialize;
 
+use crate::case::Case;
 use crate::chance::{exponential, sample_in_turn, sub_seed};
-use crate::fabric::{Fabric, Happening};
+use crate::fabric::Happening;
 use crate::hardware::Hardware;
 use crate::outcome::Outcome;
 use crate::refused::Refused;
@@ -84,27 +85,19 @@ impl Default for Jobs {
 
 impl Jobs {
     /// Runs the jobs under a policy that chooses replicas. Responses are those of jobs.
-    pub fn run(
-        &self,
-        hardware: &Hardware,
-        policy: &Policy,
-        seed: u64,
-        keep_timeline: bool,
-    ) -> Result<Outcome, Refused> {
-        let Kind::Select(select) = policy.kind else {
-            let fits = |policy: &Policy| matches!(policy.kind, Kind::Select(_));
-            return Err(Refused::policy(policy, "which replica serves each request", fits));
-        };
+    pub fn run(&self, case: &Case<'_>) -> Result<Outcome, Refused> {
+        let select = case.answer("which replica serves each request", |kind| match kind {
+            Kind::Select(select) => Some(*select),
+            _ => None,
+        })?;
+        let Case { hardware, policy, seed, .. } = *case;
         if hardware.clients.is_empty() {
             return Err(Refused::NoClients);
         }
         Refused::copies(self.copies, hardware.servers.len())?;
         let requests = self.drawn(hardware, seed)?;
         let view = View::new(&requests, hardware)?;
-        let mut fabric = Fabric::new(hardware, None);
-        if keep_timeline {
-            fabric.keep_timeline();
-        }
+        let fabric = case.fabric(None);
         let mut n_choices = 0;
         let choose = |batch: &Batch, cluster: &Cluster| {
             // Draw differently each time. Otherwise a single request would always get the same server.

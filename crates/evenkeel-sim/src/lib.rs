@@ -3,8 +3,9 @@
 //! * [`agenda`]: future events, in order of time.
 //! * [`hardware`]: what a cluster consists of. [`fabric`]: its servers with queues and slots, and the [`network`]
 //!   between hosts; it works out what happens to jobs, and when.
-//! * Drivers put load on a fabric under the policies of the core: [`requests`], [`jobs`] that read, compute and write,
-//!   [`tasks`] near their data, [`writes`], [`collective`] I/O. [`refused`]: why a driver refuses a workload.
+//! * [`case`]: what every run begins with. Drivers put load on a fabric under the policies of the core: [`requests`],
+//!   [`jobs`] that read, compute and write, [`tasks`] near their data, [`writes`], [`collective`] I/O. [`refused`]: why
+//!   a driver refuses a workload.
 //! * [`outcome`]: the result of a run. [`measure`]: the measures that are reported of it.
 //! * [`scenario`]: all of this as users write it. [`study`]: many runs of one scenario, side by side.
 //!
@@ -13,6 +14,7 @@
 //! the same result everywhere.
 
 pub mod agenda;
+pub mod case;
 pub mod chance;
 pub mod collective;
 pub mod fabric;

@@ -179,8 +179,13 @@ impl Outcome {
 
     /// The response that `of_1000` in a thousand do not exceed, by nearest rank; 0 if there was none.
     pub fn response_ns(&self, of_1000: u64) -> u64 {
-        let rank = (self.responses_ns.len() as u64 * of_1000).div_ceil(1000).max(1);
-        self.responses_ns.get(rank as usize - 1).copied().unwrap_or(0)
+        self.ranked_ns(10 * of_1000).unwrap_or(0)
+    }
+
+    /// The response that `of_10_000` in ten thousand do not exceed, if there was any.
+    pub(crate) fn ranked_ns(&self, of_10_000: u64) -> Option<u64> {
+        let rank = (self.responses_ns.len() as u64 * of_10_000).div_ceil(10_000).max(1);
+        self.responses_ns.get(rank as usize - 1).copied()
     }
 
     /// Makespan divided by its lower bound.

@@ -3,7 +3,6 @@
 use evenkeel::assign::{Unfit, WorkError};
 use evenkeel::model::ModelError;
 use evenkeel::place::PlaceError;
-use evenkeel::policy::{POLICIES, Policy};
 
 /// Why a workload is refused.
 #[derive(Debug, thiserror::Error)]
@@ -37,12 +36,6 @@ impl Refused {
             Self::Copies { .. } => "copies",
             _ => "kind",
         }
-    }
-
-    /// Refuses a policy of another kind, and lists those that fit.
-    pub(crate) fn policy(policy: &Policy, question: &'static str, fits: fn(&Policy) -> bool) -> Self {
-        let names: Vec<&str> = POLICIES.iter().filter(|other| fits(other)).map(|other| other.name).collect();
-        Self::OtherQuestion { policy: policy.name, question, fitting: names.join(", ") }
     }
 
     /// Refuses zero copies, and more copies than there are servers.

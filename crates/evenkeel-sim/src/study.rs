@@ -61,14 +61,9 @@ impl Run {
         let busy = outcome.busy_ns_of_servers.iter().zip(slots);
         let utilisation: Vec<f64> =
             busy.map(|(&busy_ns, &slots)| (busy_ns as f64 / span_ns / f64::from(slots)).min(1.0)).collect();
-        let n = outcome.responses_ns.len() as u64;
-        let at = |share: u32| {
-            let rank = (n * u64::from(share)).div_ceil(10_000).max(1);
-            outcome.responses_ns.get(rank as usize - 1).copied()
-        };
         Self {
             measures: measure::all(&outcome, &utilisation),
-            responses_ns: measure::shares().filter_map(at).collect(),
+            responses_ns: measure::shares().filter_map(|share| outcome.ranked_ns(share.into())).collect(),
             servers: outcome.timeline.map(|timeline| Servers {
                 utilisation,
                 bytes: outcome.bytes_of_servers,

@@ -18,9 +18,10 @@ use evenkeel::assign::{
 };
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::ServerId;
-use evenkeel::policy::{Kind, Live, Policy};
+use evenkeel::policy::{Kind, Live};
 use serde::Deserialize;
 
+use crate::case::Case;
 use crate::chance::{exponential, sample_in_turn, sub_seed};
 use crate::fabric::{Fabric, Happening, Job};
 use crate::hardware::Hardware;
@@ -105,17 +106,12 @@ impl Default for Tasks {
 impl Tasks {
     /// Runs the tasks under a policy that assigns tasks to processes. Responses are those of reads, each of a whole
     /// chunk.
-    pub fn run(
-        &self,
-        hardware: &Hardware,
-        policy: &Policy,
-        seed: u64,
-        keep_timeline: bool,
-    ) -> Result<Outcome, Refused> {
+    pub fn run(&self, case: &Case<'_>) -> Result<Outcome, Refused> {
+        let Case { hardware, seed, .. } = *case;
         self.check_drawn(hardware.servers.len())?;
         let work = self.work(hardware, seed)?;
         let hosts: Vec<u32> = self.hosts(hardware).collect();
-        self.by_policy(&work, &hosts, hardware, policy, seed, keep_timeline)
+        self.by_policy(&work, &hosts, case)
     }
 
     /// Refuses settings that are impossible to draw for `n_servers` servers.
@@ -129,15 +125,8 @@ impl Tasks {
 
     /// Runs given tasks, which are not drawn. Their servers are the first of the cluster. Each process runs on the host
     /// of its server. A process without a server runs on a host of its own.
-    pub fn run_given(
-        &self,
-        work: &Work,
-        hardware: &Hardware,
-        policy: &Policy,
-        seed: u64,
-        keep_timeline: bool,
-    ) -> Result<Outcome, Refused> {
-        let mut hardware = hardware.clone();
+    pub fn run_given(&self, work: &Work, case: &Case<'_>) -> Result<Outcome, Refused> {
+        let mut hardware = case.hardware.clone();
         let mut host_of = |process: u32| {
             let home = work.home(ProcessId(process));
             home.map_or_else(
@@ -149,7 +138,7 @@ impl Tasks {
             )
         };
         let hosts: Vec<u32> = (0..work.n_processes() as u32).map(&mut host_of).collect();
-        self.by_policy(work, &hosts, &hardware, policy, seed, keep_timeline)
+        self.by_policy(work, &hosts, &Case { hardware: &hardware, ..*case })
     }
 
     /// Refuses invalid piece sizes.
@@ -166,19 +155,12 @@ impl Tasks {
         Ok(())
     }
 
-    fn by_policy(
-        &self,
-        work: &Work,
-        hosts: &[u32],
-        hardware: &Hardware,
-        policy: &Policy,
-        seed: u64,
-        keep_timeline: bool,
-    ) -> Result<Outcome, Refused> {
-        let Kind::Assign(assign) = policy.kind else {
-            let fits = |policy: &Policy| matches!(policy.kind, Kind::Assign(_));
-            return Err(Refused::policy(policy, "which process does which task", fits));
-        };
+    fn by_policy(&self, work: &Work, hosts: &[u32], case: &Case<'_>) -> Result<Outcome, Refused> {
+        let assign = case.answer("which process does which task", |kind| match kind {
+            Kind::Assign(assign) => Some(*assign),
+            _ => None,
+        })?;
+        let Case { policy, seed, .. } = *case;
         self.check()?;
         let sources = self.sources.unwrap_or(match policy.live {
             Live::Blind => Sources::Drawn,
@@ -202,11 +184,8 @@ impl Tasks {
             };
             Supply::lists(work, &processes, sources)
         };
-        let mut run = self.start(hardware, work, hosts, supply, seed);
+        let mut run = self.start(case.fabric(None), work, hosts, supply, seed);
         (run.sources, run.draw) = (sources, draw);
-        if keep_timeline {
-            run.fabric.keep_timeline();
-        }
         Ok(run.go())
     }
 
@@ -214,24 +193,23 @@ impl Tasks {
     pub fn carry_out(&self, hardware: &Hardware, work: &Work, assignment: Assignment, seed: u64) -> Outcome {
         let Assignment { processes, sources, .. } = assignment;
         let hosts: Vec<u32> = self.hosts(hardware).collect();
-        self.start(hardware, work, &hosts, Supply::lists(work, &processes, sources), seed).go()
+        let supply = Supply::lists(work, &processes, sources);
+        self.start(Fabric::new(hardware, None), work, &hosts, supply, seed).go()
     }
 
     fn start<'a>(
         &self,
-        hardware: &'a Hardware,
+        mut fabric: Fabric<'a>,
         work: &'a Work,
         hosts: &[u32],
         supply: Supply,
         seed: u64,
     ) -> Run<'a> {
-        let mut fabric = Fabric::new(hardware, None);
         fabric.seek(self.seek.0);
         let reader = |host| Reader { host, ..Reader::default() };
         let readers: Vec<Reader> = hosts.iter().copied().map(reader).collect();
         Run {
             work,
-            fabric,
             reports: self.lease.is_some() && matches!(supply, Supply::Master { .. }),
             supply,
             sources: Sources::Balanced,
@@ -240,7 +218,8 @@ impl Tasks {
             compute_ns: self.compute_ns(work.n_tasks(), seed),
             is_read: vec![false; work.n_inputs()],
             is_done: vec![false; work.n_tasks()],
-            asked_bytes: vec![0; hardware.servers.len()],
+            asked_bytes: vec![0; fabric.hardware().servers.len()],
+            fabric,
             stranded: Vec::new(),
             actions: Vec::new(),
             outcome: Outcome { done_ns_of_clients: vec![0; readers.len()], ..Outcome::default() },

@@ -15,12 +15,13 @@ use evenkeel::model::MemberId;
 use evenkeel::observe::{Forget, HeatMap, ServerLog, SortKey, Unit};
 use evenkeel::place::two_choice::Probing;
 use evenkeel::place::{Options, PlaceError, Placer, Servers, Write, default_server};
-use evenkeel::policy::{Kind, Live, Policy};
+use evenkeel::policy::{Kind, Live};
 use serde::Deserialize;
 
+use crate::case::Case;
 use crate::chance::{sample, sub_seed};
 use crate::fabric::{Fabric, Happening, Job};
-use crate::hardware::{Client, Hardware};
+use crate::hardware::Client;
 use crate::outcome::Outcome;
 use crate::refused::Refused;
 use crate::units::{Bytes, Span};
@@ -267,17 +268,12 @@ impl Writes {
     /// Runs the writes under a policy that places them. A response lasts from when a client wants to write until all
     /// copies are written. The bytes of servers count only these writes, not the backlog. Redirected writes are those
     /// without a copy on the default server.
-    pub fn run(
-        &self,
-        hardware: &Hardware,
-        policy: &Policy,
-        seed: u64,
-        keep_timeline: bool,
-    ) -> Result<Outcome, Refused> {
-        let Kind::Place(place) = policy.kind else {
-            let fits = |policy: &Policy| matches!(policy.kind, Kind::Place(_));
-            return Err(Refused::policy(policy, "where a write goes", fits));
-        };
+    pub fn run(&self, case: &Case<'_>) -> Result<Outcome, Refused> {
+        let place = case.answer("where a write goes", |kind| match kind {
+            Kind::Place(place) => Some(*place),
+            _ => None,
+        })?;
+        let Case { hardware, policy, seed, .. } = *case;
         if hardware.clients.is_empty() {
             return Err(Refused::NoClients);
         }
@@ -289,14 +285,10 @@ impl Writes {
         let known = backlogs.iter().map(|&bytes| if is_known { bytes } else { 0 });
         let log = ServerLog::new(known, Unit::Mean, Forget::default());
         let servers = Servers { log, heat: HeatMap::unknown(n_servers, self.optimistic) };
-        let mut fabric = Fabric::new(hardware, None);
-        if keep_timeline {
-            fabric.keep_timeline();
-        }
         let writes = self.drawn(n_servers, seed)?;
         let n_writes = writes.len();
         let mut run = Run {
-            fabric,
+            fabric: case.fabric(None),
             placer: Placer::new(place, self.options(), servers)?,
             asks,
             heartbeat_ns: if matches!(policy.live, Live::Listens) { self.heartbeat.0 } else { 0 },

@@ -21,6 +21,9 @@ const CHUNK: u64 = 1 << 18;
 /// Files in a page of a listing.
 const PAGE: usize = 1000;
 
+/// The next item of a stream and the state after it; `None` at its end.
+type Step<T, S> = Result<Option<(T, S)>, StoreError>;
+
 /// A folder, or a single file. Its only server has the path as its name.
 #[derive(Debug)]
 pub struct Folder {
@@ -36,7 +39,7 @@ impl Folder {
     }
 
     /// The next page of a listing, and what is left to list.
-    fn next_page(&self, mut left: Vec<PathBuf>) -> Result<Option<(Vec<Object>, Vec<PathBuf>)>, StoreError> {
+    fn next_page(&self, mut left: Vec<PathBuf>) -> Step<Vec<Object>, Vec<PathBuf>> {
         let mut page = Vec::new();
         while page.len() < PAGE
             && let Some(path) = left.pop()
@@ -90,11 +93,7 @@ fn open(path: &Path, bytes: u64, listed: Option<&str>) -> Result<File, StoreErro
 }
 
 /// The next chunk of a range, and the rest of it.
-fn read_chunk(
-    path: &Path,
-    file: File,
-    range: Range<u64>,
-) -> Result<Option<(Bytes, (File, Range<u64>))>, StoreError> {
+fn read_chunk(path: &Path, file: File, range: Range<u64>) -> Step<Bytes, (File, Range<u64>)> {
     if range.is_empty() {
         return Ok(None);
     }

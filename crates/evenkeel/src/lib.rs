@@ -18,6 +18,7 @@
 //! * [`check`] – re-verifies a plan and its proof from scratch.
 //! * [`workload`] – seeded batches to plan: uniform, hot spots, chains.
 //! * [`policy`] – the table of all policies by name.
+//! * [`Heap`] – a heap whose keys can change, which the simulator uses too.
 //!
 //! # Plan, check, explain
 //!
@@ -76,6 +77,8 @@ pub mod run;
 pub mod select;
 mod trace;
 pub mod workload;
+
+pub use graph::sets::heap::Heap;
 
 /// The example in the README, included here so that it is compiled and run.
 #[cfg(doctest)]

@@ -12,9 +12,10 @@ use serde::Serialize;
 
 use super::{Outcome, unknown};
 use crate::cli::AssignArgs;
-use crate::html::{self, Bar};
+use crate::html;
 use crate::input::Source;
 use crate::output::{targets, tell};
+use crate::plot::{self, Bar};
 use crate::text::{count, counted, pairs};
 
 /// More bars than this add no information.
@@ -167,7 +168,7 @@ fn page_of(input: &WorkInput, policy: &Policy, found: &Assignment, measures: &Me
         html::escaped(policy.summary),
         html::escaped(policy.source),
         html::table(&["", "bytes"], &rows),
-        html::bars(&bars, Some((mean, "mean")), &format!("{shown}the dashed line is the mean of all."))
+        plot::bars(&bars, Some((mean, "mean")), &format!("{shown}the dashed line is the mean of all."))
     );
     html::page("Evenkeel: tasks assigned", &body)
 }

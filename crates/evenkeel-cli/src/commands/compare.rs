@@ -16,9 +16,10 @@ use serde::Serialize;
 
 use super::{Outcome, ask, in_words, known, ratio, remark_on_hosts, verified};
 use crate::cli::CompareArgs;
-use crate::html::{self, Area, Bar};
+use crate::html;
 use crate::input::read_input;
 use crate::output::{Target, tell};
+use crate::plot::{self, Area, Bar};
 use crate::text::{bar, count, counted, figure, table};
 use crate::units::Units;
 
@@ -339,13 +340,13 @@ impl Comparison {
             html::escaped(&what),
             html::escaped(&bound),
             html::escaped(&self.remark()),
-            html::bars(
+            plot::bars(
                 &bars,
                 Some((lower_bound, &mark)),
                 "When the last transfer has ended; no plan ends before the dashed line. Green: proved to be the shortest."
             ),
             html::table(&HEADER, &rows) + &format!("<p>{}</p>\n", html::escaped(&self.same_plans())),
-            html::areas(
+            plot::areas(
                 &areas,
                 lower_bound,
                 "When each server is done, the busiest first (its time beside the name), all on one scale: the flatter, the more even."

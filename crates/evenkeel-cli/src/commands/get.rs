@@ -196,17 +196,16 @@ fn told(report: &Report) -> String {
     if !report.failures.is_empty() {
         rows.push(("missing", counted(report.failures.len() as u64, "object")));
     }
-    let mut text = pairs(&rows) + "\n" + &servers(report);
-    for damaged in &report.damaged {
-        text += &format!("damaged: {damaged}\n");
-    }
-    for failure in report.failures.iter().take(MOST_FAILURES) {
-        text += &format!("missing: {}: {}\n", failure.key, failure.why);
-    }
+    let errors = report.servers.iter().filter_map(|server| server.last_error.as_deref());
+    let mut lines: Vec<String> = errors.map(|error| format!("note: {error}")).collect();
+    lines.extend(report.damaged.iter().map(|damaged| format!("damaged: {damaged}")));
+    let failures = report.failures.iter().take(MOST_FAILURES);
+    lines.extend(failures.map(|failure| format!("missing: {}: {}", failure.key, failure.why)));
     if report.failures.len() > MOST_FAILURES {
-        text += &format!("and {} more\n", report.failures.len() - MOST_FAILURES);
+        lines.push(format!("and {} more", count((report.failures.len() - MOST_FAILURES) as u64)));
     }
-    printable(&text).into_owned()
+    let lines: String = lines.into_iter().map(|line| line + "\n").collect();
+    printable(&(pairs(&rows) + "\n" + &servers(report) + &lines)).into_owned()
 }
 
 fn servers(report: &Report) -> String {
@@ -215,11 +214,5 @@ fn servers(report: &Report) -> String {
         let rate = server.rate.map_or("–".to_owned(), |rate| format!("{}/s", size(rate as f64)));
         rows.push(vec![server.name.clone(), size(server.bytes as f64), rate, count(server.n_failures)]);
     }
-    let mut text = table(&rows);
-    for server in &report.servers {
-        if let Some(error) = &server.last_error {
-            text += &format!("note: {error}\n");
-        }
-    }
-    text
+    table(&rows)
 }

@@ -15,9 +15,10 @@ use serde::Serialize;
 
 use super::{Outcome, unknown};
 use crate::cli::{ColumnArgs, PlaceArgs, ProbingArgs};
-use crate::html::{self, Bar};
+use crate::html;
 use crate::input::Source;
 use crate::output::{targets, tell};
+use crate::plot::{self, Bar};
 use crate::text::{bar, count, counted, mean, table};
 
 /// The policy that every placement is compared with.
@@ -260,6 +261,6 @@ fn as_page(object: &Object<'_>, names: &NameTable, found: &Placed) -> String {
     };
     let body = html::table(&header, &[(false, row)])
         + "<h2>Loads of servers</h2>\n"
-        + &html::bars(&bars, Some((spread.mean.to_f64(), "mean")), &caption);
+        + &plot::bars(&bars, Some((spread.mean.to_f64(), "mean")), &caption);
     html::page("Where writes go", &body)
 }

@@ -63,6 +63,12 @@ impl Axis {
         Self { from, to, is_log, pixels, ticks }
     }
 
+    /// An axis from the first of these ticks to the last.
+    pub(super) fn through(ticks: Vec<f64>, is_log: bool, pixels: (f64, f64)) -> Self {
+        let (from, to) = ends(&ticks).unwrap_or((0.0, 1.0));
+        Self { from, to, is_log, pixels, ticks }
+    }
+
     /// The pixel of a number. A number beyond an end is drawn at that end.
     pub(super) fn place(&self, n: f64) -> Option<f64> {
         if !is_drawn(n) || self.is_log && n <= 0.0 {
@@ -70,6 +76,7 @@ impl Axis {
         }
         let n = n.clamp(self.from, self.to);
         let share = match self.is_log {
+            _ if self.to <= self.from => 0.5,
             true => (n / self.from).ln() / (self.to / self.from).ln(),
             false => (n - self.from) / (self.to - self.from),
         };
@@ -90,12 +97,16 @@ fn apart(least: f64, most: f64) -> (f64, f64) {
 /// Four to eight round numbers; the first and the last enclose this range.
 fn round_numbers(least: f64, most: f64) -> Vec<f64> {
     let rough = (most - least) / 5.0;
-    let power = 10_f64.powf(rough.log10().floor());
-    let step = [1.0, 2.0, 2.5, 5.0, 10.0].map(|n| n * power).into_iter().find(|step| *step >= rough * 0.999);
-    let step = step.unwrap_or(rough);
+    let step = round_step(rough, &[1.0, 2.0, 2.5, 5.0, 10.0], rough * 0.999);
     // Rounding must not add a step.
     let (first, last) = ((least / step + 1e-6).floor(), (most / step - 1e-6).ceil());
     (0..=(last - first).clamp(1.0, 20.0) as u32).map(|k| (first + f64::from(k)) * step).collect()
+}
+
+/// The first of these multiples of a power of ten that is at least `least`, which is about `rough`.
+pub(super) fn round_step(rough: f64, multiples: &[f64], least: f64) -> f64 {
+    let power = 10_f64.powf(rough.log10().floor());
+    multiples.iter().map(|n| n * power).find(|step| *step >= least).unwrap_or(rough)
 }
 
 /// Powers of ten, and numbers between them if there are few.

@@ -105,7 +105,8 @@ impl Place {
     pub(super) fn open_part(&self, bytes: u64) -> io::Result<File> {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false);
-        let file = options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32).open(&self.part)?;
+        let file =
+            options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()).open(&self.part)?;
         file.set_len(bytes)?;
         Ok(file)
     }

@@ -57,7 +57,9 @@ async fn each_fault_of_the_only_server_is_reported() {
             let begun = Instant::now();
             let bad = Server::start(&files, true, move |_| Some(fault)).await;
             let folder = tempfile::tempdir().unwrap();
-            let report = get_mirrors(&[bad.address.clone()], Trust::Checksums, folder.path(), &quick()).await;
+            let report =
+                get_mirrors(std::slice::from_ref(&bad.address), Trust::Checksums, folder.path(), &quick())
+                    .await;
             verify(&files, folder.path(), &report);
             // A whole file for a whole file is right, and a byte that trickles arrives.
             assert!(!report.failures.is_empty(), "{fault:?}");

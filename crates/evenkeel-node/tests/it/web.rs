@@ -132,9 +132,9 @@ impl Site {
             return send(out, "405 Method Not Allowed", &[], b"").await;
         }
         if path.is_empty() {
-            let links: String =
-                self.files.keys().map(|key| format!("<a href=\"{key}\">{key}</a>\n")).collect();
-            return send(out, "200 OK", &["Content-Type: text/html"], links.as_bytes()).await;
+            let links: Vec<String> =
+                self.files.keys().map(|key| format!("<a href=\"{key}\">{key}</a>")).collect();
+            return send(out, "200 OK", &["Content-Type: text/html"], links.join("\n").as_bytes()).await;
         }
         let Some(data) = self.files.get(path) else { return send(out, "404 Not Found", &[], b"").await };
         let mut headers = vec!["ETag: \"v1\"".to_owned()];
@@ -157,19 +157,41 @@ impl Site {
         if let Some((first, last)) = range.and_then(|range| range.split_once('-')) {
             (from, to) = (first.parse().ok()?, last.parse::<usize>().ok()? + 1);
         }
-        let is_whole = range.is_none();
-        let answer = |from: usize, to: usize| {
-            let mut headers = headers.clone();
-            if !is_whole {
-                headers.push(format!("Content-Range: bytes {from}-{}/{}", to - 1, data.len()));
-            }
-            headers
-        };
-        let status = if is_whole { "200 OK" } else { "206 Partial Content" };
+        let asked = Asked { path, data, headers, range: from..to, is_whole: range.is_none() };
+        match fault {
+            Some(fault) => asked.misbehave(out, fault).await,
+            None => send_owned(out, asked.status(), &asked.answer(from, to), &data[from..to]).await,
+        }
+    }
+}
+
+/// A request for data.
+struct Asked<'a> {
+    path: &'a str,
+    data: &'a [u8],
+    headers: Vec<String>,
+    range: std::ops::Range<usize>,
+    is_whole: bool,
+}
+
+impl Asked<'_> {
+    fn status(&self) -> &'static str {
+        if self.is_whole { "200 OK" } else { "206 Partial Content" }
+    }
+
+    fn answer(&self, from: usize, to: usize) -> Vec<String> {
+        let mut headers = self.headers.clone();
+        if !self.is_whole {
+            headers.push(format!("Content-Range: bytes {from}-{}/{}", to - 1, self.data.len()));
+        }
+        headers
+    }
+
+    async fn misbehave(&self, out: &mut BufReader<TcpStream>, fault: Fault) -> Option<()> {
+        let (data, is_whole, status) = (self.data, self.is_whole, self.status());
+        let (from, to) = (self.range.start, self.range.end);
+        let answer = |from, to| self.answer(from, to);
         let length = |n: usize| format!("Content-Length: {n}");
-        let Some(fault) = fault else {
-            return send_owned(out, status, &answer(from, to), &data[from..to]).await;
-        };
         match fault {
             Fault::CloseAtOnce => return None,
             Fault::CloseEarly => {
@@ -193,7 +215,7 @@ impl Site {
                 let other = if is_whole { 0..n / 2 } else { other };
                 return send_owned(out, status, &answer(other.start, other.end), &data[other.clone()]).await;
             }
-            Fault::Whole => return send_owned(out, "200 OK", &headers, data).await,
+            Fault::Whole => return send_owned(out, "200 OK", &self.headers, data).await,
             Fault::Damage => {
                 let mut wrong = data[from..to].to_vec();
                 if let Some(byte) = wrong.get_mut((to - from) / 2) {
@@ -217,7 +239,7 @@ impl Site {
             Fault::Gone => return send(out, "404 Not Found", &[], b"").await,
             Fault::Forbidden => return send(out, "403 Forbidden", &[], b"").await,
             Fault::RedirectLoop => {
-                return send(out, "302 Found", &[&format!("Location: /{path}")], b"").await;
+                return send(out, "302 Found", &[&format!("Location: /{}", self.path)], b"").await;
             }
             Fault::Changed => {
                 let headers = ["ETag: \"v2\"".to_owned(), answer(from, to).pop()?];
@@ -234,8 +256,8 @@ impl Site {
 }
 
 async fn head(out: &mut BufReader<TcpStream>, status: &str, headers: &[String]) -> Option<()> {
-    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
-    out.write_all(format!("HTTP/1.1 {status}\r\n{headers}\r\n").as_bytes()).await.ok()?;
+    let lines = [&[format!("HTTP/1.1 {status}")], headers, &[String::new(), String::new()]].concat();
+    out.write_all(lines.join("\r\n").as_bytes()).await.ok()?;
     out.flush().await.ok()
 }
 

@@ -1,9 +1,8 @@
 //! Flows between hosts that share the hosts' network cards.
 
-mod heap;
 mod share;
 
-use heap::Heap;
+use evenkeel::Heap;
 use share::Shares;
 
 /// Identifies a flow. The id of a flow that is gone identifies nothing, even after its place is reused.
@@ -125,7 +124,7 @@ impl Network {
             shares: Shares::new(capacities),
             flows: Vec::new(),
             empty: Vec::new(),
-            ends: Heap::new(),
+            ends: Heap::default(),
             ended: Vec::new(),
             changed: Vec::new(),
         }

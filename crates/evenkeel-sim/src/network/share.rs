@@ -1,6 +1,6 @@
 //! Max-min fair rates of flows that cross links, updated change by change.
 
-use super::heap::Heap;
+use evenkeel::Heap;
 
 /// A flow at a link.
 #[derive(Debug, Clone, Copy)]
@@ -94,7 +94,7 @@ impl Shares {
             levels: open.clone(),
             targets: open,
             flows: Vec::new(),
-            off: Heap::new(),
+            off: Heap::default(),
             stale_links: Vec::new(),
             stale_flows: Vec::new(),
             moved: Vec::new(),

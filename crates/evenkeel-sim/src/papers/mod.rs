@@ -16,7 +16,9 @@ use std::fmt;
 use evenkeel::policy::{self, Policy};
 use rayon::prelude::*;
 
+use crate::case::Case;
 use crate::chance::sub_seed;
+use crate::hardware::Hardware;
 use crate::outcome::Estimate;
 
 /// All papers, in order of number.
@@ -224,6 +226,11 @@ impl<'a> Lab<'a> {
     pub fn policy(&self, name: &str) -> &Policy {
         let replaced = self.replaced.iter().find(|policy| policy.is_called(name)).copied();
         replaced.or_else(|| policy::find(name)).unwrap_or_else(|| panic!("there is no policy `{name}`"))
+    }
+
+    /// A run under the policy of this name.
+    pub fn case<'b>(&'b self, hardware: &'b Hardware, name: &str, seed: u64) -> Case<'b> {
+        Case::new(hardware, self.policy(name), seed)
     }
 
     /// The number of runs, `full` in a full lab and fewer in a quick one.

@@ -180,7 +180,7 @@ impl Setting {
         let hardware = self.hardware();
         let response_s = |policy: usize, seed| {
             let jobs = Jobs { hand_over: self.hand_over(policy), ..self.jobs.clone() };
-            let outcome = jobs.run(&hardware, lab.policy(POLICIES[policy]), seed, false);
+            let outcome = jobs.run(&lab.case(&hardware, POLICIES[policy], seed));
             // The settings above are valid.
             outcome.map_or(f64::NAN, |outcome| outcome.mean_response_ns() / 1e9)
         };

@@ -185,7 +185,7 @@ impl Point {
         let hardware = testbed(n_servers);
         let runs = lab.repeat(n_runs(lab), |seed| {
             let mean_s = |name: &str| {
-                let outcome = io.run(&hardware, lab.policy(name), seed, false);
+                let outcome = io.run(&lab.case(&hardware, name, seed));
                 outcome.map_or(f64::NAN, |outcome| outcome.mean_response_ns() / 1e9)
             };
             let (shuffle_s, is_passed) = io.reads(&hardware, seed).map_or((f64::NAN, f64::NAN), |reads| {

@@ -138,10 +138,9 @@ impl<'a, F: FnMut(&Batch, &Cluster) -> Choice> Central<'a, F> {
             // Each request is issued once.
             self.issued.drain(..).for_each(|request| _ = self.scheduler.arrived(request));
             let now_ns = self.run.fabric.now_ns();
-            let moves = match &self.lateness {
-                Some(lateness) => self.scheduler.replan_slowed(|server| lateness.factor(now_ns, server)),
-                None => self.scheduler.replan(),
-            };
+            let lateness = self.lateness.as_ref();
+            let factor = |server| lateness.map_or(1.0, |lateness| lateness.factor(now_ns, server));
+            let moves = self.scheduler.replan_slowed(factor);
             self.hand_over(&moves);
             self.run.outcome.n_replans += 1;
         }

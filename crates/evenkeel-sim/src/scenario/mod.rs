@@ -20,6 +20,7 @@ use toml::de::{DeTable, DeValue};
 
 pub use document::{Place, ScenarioError, Set, not_known};
 
+use crate::case::Case;
 use crate::chance::sub_seed;
 use crate::hardware::Hardware;
 use crate::measure::{self, MEASURES, Measure};
@@ -186,7 +187,8 @@ impl Scenario {
         let (seed, hardware) = (self.lots(repetition), self.hardware(repetition));
         let queue = self.cluster.queue();
         let queue = queue.as_ref().map(|queue| queue as &dyn Fn() -> Box<dyn evenkeel::queue::Queue>);
-        let outcome = self.workload.run(&hardware, queue, policy, &self.conduct, seed, keep_timeline)?;
+        let case = Case { hardware: &hardware, policy, seed, keep_timeline };
+        let outcome = self.workload.run(&case, queue, &self.conduct)?;
         outcome.findings.none()?;
         Ok(outcome)
     }

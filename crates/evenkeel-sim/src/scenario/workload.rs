@@ -15,9 +15,9 @@ use super::cluster::{Cluster, Sizes};
 use super::copies::with_copies;
 use super::document::{Document, Places, ScenarioError, not_known};
 use super::{Files, Load};
+use crate::case::Case;
 use crate::chance::{exponential, sub_seed, uniform};
 use crate::collective::CollectiveIo;
-use crate::fabric::Fabric;
 use crate::hardware::Hardware;
 use crate::jobs::Jobs;
 use crate::outcome::Outcome;
@@ -217,33 +217,22 @@ impl Workload {
     /// Does the work once.
     pub(super) fn run(
         &self,
-        hardware: &Hardware,
+        case: &Case<'_>,
         queue: Option<&dyn Fn() -> Box<dyn Queue>>,
-        policy: &Policy,
         conduct: &Conduct,
-        seed: u64,
-        keep_timeline: bool,
     ) -> Result<Outcome, String> {
+        let told = |refused: Refused| refused.to_string();
         let outcome = match self {
             Self::Requests(work) => {
-                let requests = work.draw(hardware, seed)?;
-                let mut fabric = Fabric::new(hardware, queue);
-                if keep_timeline {
-                    fabric.keep_timeline();
-                }
-                requests::by_policy(&requests, fabric, policy, conduct, sub_seed(seed, POLICY))
+                let requests = work.draw(case.hardware, case.seed)?;
+                let (fabric, seed) = (case.fabric(queue), sub_seed(case.seed, POLICY));
+                requests::by_policy(&requests, fabric, case.policy, conduct, seed)
                     .map_err(|error| error.to_string())
             }
-            Self::Jobs(work) => {
-                work.run(hardware, policy, seed, keep_timeline).map_err(|error| error.to_string())
-            }
-            Self::Tasks(work) => work.run(hardware, policy, seed, keep_timeline),
-            Self::Writes(work) => {
-                work.run(hardware, policy, seed, keep_timeline).map_err(|error| error.to_string())
-            }
-            Self::Collective(work) => {
-                work.run(hardware, policy, seed, keep_timeline).map_err(|error| error.to_string())
-            }
+            Self::Jobs(work) => work.run(case).map_err(told),
+            Self::Tasks(work) => work.run(case).map_err(told),
+            Self::Writes(work) => work.run(case).map_err(told),
+            Self::Collective(work) => work.run(case).map_err(|error| error.to_string()),
         }?;
         if outcome.n_failed > 0 && outcome.is_endless {
             return Err(format!(
@@ -361,18 +350,11 @@ impl TasksWork {
         n_tasks * inputs.iter().map(|input| input.0 as f64).sum::<f64>()
     }
 
-    fn run(
-        &self,
-        hardware: &Hardware,
-        policy: &Policy,
-        seed: u64,
-        keep_timeline: bool,
-    ) -> Result<Outcome, String> {
-        let outcome = match &self.loaded {
-            Some(work) => self.tasks.run_given(work, hardware, policy, seed, keep_timeline),
-            None => self.tasks.run(hardware, policy, seed, keep_timeline),
-        };
-        outcome.map_err(|error| error.to_string())
+    fn run(&self, case: &Case<'_>) -> Result<Outcome, Refused> {
+        match &self.loaded {
+            Some(work) => self.tasks.run_given(work, case),
+            None => self.tasks.run(case),
+        }
     }
 }
 

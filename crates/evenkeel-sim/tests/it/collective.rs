@@ -4,6 +4,7 @@ use evenkeel::model::ServerId;
 use evenkeel::policy::{self, Policy, queues};
 use evenkeel::queue::formulas::Even;
 use evenkeel::queue::{AppId, Collective, Discipline, Model, Options, Request};
+use evenkeel_sim::case::Case;
 use evenkeel_sim::collective::{CollectiveError, CollectiveIo, Part, Reads, read};
 use evenkeel_sim::fabric::Fabric;
 use evenkeel_sim::hardware::Hardware;
@@ -98,7 +99,7 @@ proptest! {
             ..CollectiveIo::default()
         };
         let hardware = hardware(n_servers, 2);
-        let outcome = io.run(&hardware, find("sio").0, 1, false).expect("valid");
+        let outcome = io.run(&Case::new(&hardware, find("sio").0, 1)).expect("valid");
         prop_assert_eq!(outcome.local_bytes + outcome.remote_bytes, bytes * u64::from(6 * requests));
         // Byte by byte, for both applications.
         let mut of_servers = vec![0; n_servers as usize];
@@ -133,7 +134,9 @@ fn a_single_aggregator_by_hand() {
     };
     // A message, 5 ms and 1 MB at 100 MB/s; half goes to the other node at 500 MB/s, after a message's latency.
     let read_ns = 50_000 + 5_000_000 + 10_000_000;
-    let run = |io: &CollectiveIo| io.run(&testbed(), find("hio").0, 1, true).expect("valid");
+    let run = |io: &CollectiveIo| {
+        io.run(&Case { keep_timeline: true, ..Case::new(&testbed(), find("hio").0, 1) }).expect("valid")
+    };
     let outcome = run(&io);
     assert_eq!(outcome.responses_ns, [read_ns + 1_000_000 + 50_000]);
     assert_eq!((outcome.n_messages, outcome.makespan_ns), (1, outcome.responses_ns[0]));
@@ -151,14 +154,18 @@ fn a_single_aggregator_by_hand() {
 fn applications_begin_one_after_the_other() {
     let io = CollectiveIo { interval: Span(10_000_000_000), ..CollectiveIo::default() };
     for (policy, _) in queues() {
-        let outcome = io.run(&testbed(), policy, 7, false).expect("valid");
+        let outcome = io.run(&Case::new(&testbed(), policy, 7)).expect("valid");
         assert_eq!((outcome.responses_ns.len(), outcome.n_failed), (6, 0));
         assert!(outcome.makespan_ns > 50_000_000_000);
         assert!(outcome.responses_ns.iter().all(|&ns| ns < 1_000_000_000), "{:?}", outcome.responses_ns);
-        assert_eq!(outcome, io.run(&testbed(), policy, 7, false).expect("valid"));
+        assert_eq!(outcome, io.run(&Case::new(&testbed(), policy, 7)).expect("valid"));
     }
     let spread = CollectiveIo { spread: Span(100_000_000), ..CollectiveIo::default() };
-    let run = |seed| spread.run(&testbed(), find("hio").0, seed, true).expect("valid");
+    let run = |seed| {
+        spread
+            .run(&Case { keep_timeline: true, ..Case::new(&testbed(), find("hio").0, seed) })
+            .expect("valid")
+    };
     assert_eq!(run(1), run(1));
     assert_ne!(run(1), run(2));
 }
@@ -168,7 +175,8 @@ fn applications_begin_one_after_the_other() {
 #[test]
 fn formulas_4_and_5() {
     let all = CollectiveIo { partners: Some([50, 50]), barrier: true, ..CollectiveIo::default() };
-    let mean = |name, seed| all.run(&testbed(), find(name).0, seed, false).expect("valid").mean_response_ns();
+    let mean =
+        |name, seed| all.run(&Case::new(&testbed(), find(name).0, seed)).expect("valid").mean_response_ns();
     // 16 MB at 100 MB/s; a fiftieth at 1.25 GB/s to other nodes.
     let (read_ns, shuffle_ns, message_ns) = (165e6, 256_000.0 + 50_000.0, 50_000.0);
     let formula = Even::new(6, 6, read_ns, shuffle_ns).expect("valid");
@@ -181,7 +189,8 @@ fn formulas_4_and_5() {
 #[test]
 fn the_order_matters() {
     let io = CollectiveIo { apps: 12, inter: PerSecond(0.02), ..CollectiveIo::default() };
-    let mean = |name, seed| io.run(&testbed(), find(name).0, seed, false).expect("valid").mean_response_ns();
+    let mean =
+        |name, seed| io.run(&Case::new(&testbed(), find(name).0, seed)).expect("valid").mean_response_ns();
     let sum = |name| (0..20).map(|seed| mean(name, seed)).sum::<f64>();
     let (nio, sio, edd) = (sum("nio"), sum("sio"), sum("hio-edd"));
     assert!(edd < sio && sio < nio, "{edd} {sio} {nio}");
@@ -195,26 +204,26 @@ fn the_order_matters() {
 fn outages() {
     let mut hardware = testbed();
     let io = CollectiveIo::default();
-    let undisturbed = io.run(&hardware, find("sio").0, 1, false).expect("valid");
+    let undisturbed = io.run(&Case::new(&hardware, find("sio").0, 1)).expect("valid");
     hardware.servers[2].outages = vec![(200_000_000, 5_000_000_000)];
-    let outcome = io.run(&hardware, find("sio").0, 1, false).expect("valid");
+    let outcome = io.run(&Case::new(&hardware, find("sio").0, 1)).expect("valid");
     assert_eq!((outcome.n_failed, outcome.responses_ns.len()), (0, 6));
     assert_eq!(outcome.bytes_of_servers, undisturbed.bytes_of_servers);
     assert!(outcome.makespan_ns > 5_000_000_000 && outcome.n_messages > undisturbed.n_messages);
     hardware.servers[2].outages = vec![(0, u64::MAX)];
-    let outcome = io.run(&hardware, find("sio").0, 1, false).expect("valid");
+    let outcome = io.run(&Case::new(&hardware, find("sio").0, 1)).expect("valid");
     assert_eq!((outcome.n_failed, outcome.responses_ns.len()), (6, 0));
 }
 
 #[test]
 fn what_makes_no_sense_is_refused() {
     let policy = policy::find("colour").expect("known");
-    let error = CollectiveIo::default().run(&testbed(), policy, 1, false).expect_err("not a queue");
+    let error = CollectiveIo::default().run(&Case::new(&testbed(), policy, 1)).expect_err("not a queue");
     let wanted = "`colour` does not order the queues of servers; use one of nio, sio, hio, hio-listing, hio-guarded, \
                   hio-edd, hio-edd-local";
     assert_eq!(error.to_string(), wanted);
     let io = CollectiveIo::default;
-    let refused = |io: CollectiveIo| io.run(&testbed(), find("nio").0, 1, false).expect_err("refused");
+    let refused = |io: CollectiveIo| io.run(&Case::new(&testbed(), find("nio").0, 1)).expect_err("refused");
     assert_eq!(refused(CollectiveIo { apps: 0, ..io() }), CollectiveError::NoneOf("applications"));
     assert_eq!(refused(CollectiveIo { bytes: Bytes(0), ..io() }), CollectiveError::NoneOf("bytes to read"));
     let error = refused(CollectiveIo { nodes: Some(17), ..io() });

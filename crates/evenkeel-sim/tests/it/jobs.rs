@@ -1,6 +1,7 @@
 //! Jobs under a scheduler in the centre: small cases by hand, and what paper 001 finds.
 
 use evenkeel::policy::{Kind, POLICIES};
+use evenkeel_sim::case::Case;
 use evenkeel_sim::hardware::Hardware;
 use evenkeel_sim::jobs::{Jobs, TakeBack};
 use evenkeel_sim::outcome::Outcome;
@@ -12,7 +13,7 @@ use proptest::prelude::*;
 use crate::support::{hardware, policy};
 
 fn run(jobs: &Jobs, hardware: &Hardware, name: &str, seed: u64) -> Outcome {
-    jobs.run(hardware, policy(name), seed, false).expect("good jobs")
+    jobs.run(&Case::new(hardware, policy(name), seed)).expect("good jobs")
 }
 
 /// A decision takes two nanoseconds, a message three, and a request at a server five.
@@ -123,7 +124,7 @@ fn what_is_lost_is_served_elsewhere() {
 #[test]
 fn what_is_refused() {
     let hardware = hardware(2, 1);
-    let refused = |jobs: Jobs, name| jobs.run(&hardware, policy(name), 0, false).expect_err("refused");
+    let refused = |jobs: Jobs, name| jobs.run(&Case::new(&hardware, policy(name), 0)).expect_err("refused");
     let other = refused(small(), "colour").to_string();
     assert!(
         other.contains("`colour`")
@@ -134,7 +135,7 @@ fn what_is_refused() {
         assert!(matches!(refused(Jobs { copies, ..small() }, "equi"), Refused::Copies { .. }));
     }
     let nobody = crate::support::hardware(2, 0);
-    let refused = small().run(&nobody, policy("equi"), 0, false).expect_err("refused");
+    let refused = small().run(&Case::new(&nobody, policy("equi"), 0)).expect_err("refused");
     assert!(matches!(refused, Refused::NoClients));
 }
 
@@ -200,11 +201,12 @@ proptest! {
         let n_all = u64::from(n_clients * n_jobs);
         let total = n_all * u64::from(cycles * n_requests) * (read + write);
         for policy in POLICIES.iter().filter(|policy| matches!(policy.kind, Kind::Select(_))) {
-            let outcome = jobs.run(&hardware, policy, seed, true).expect("good jobs");
+            let case = Case { keep_timeline: true, ..Case::new(&hardware, policy, seed) };
+            let outcome = jobs.run(&case).expect("good jobs");
             prop_assert_eq!((outcome.responses_ns.len() as u64, outcome.n_failed), (n_all, 0));
             prop_assert_eq!(outcome.local_bytes + outcome.remote_bytes, total);
             prop_assert_eq!(outcome.bytes_of_servers.iter().sum::<u64>(), total);
-            prop_assert_eq!(jobs.run(&hardware, policy, seed, true).expect("good jobs"), outcome);
+            prop_assert_eq!(jobs.run(&case).expect("good jobs"), outcome);
         }
     }
 }

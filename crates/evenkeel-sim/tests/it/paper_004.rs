@@ -3,9 +3,9 @@
 use evenkeel::draw::Draw;
 use evenkeel::model::MemberId;
 use evenkeel::place::mlml::Mlml;
-use evenkeel::place::{Options, Place, Servers, Step, Test, Turn};
+use evenkeel::place::{Options, Place, Servers, Step, Turn};
 use evenkeel::policy::{Kind, Policy};
-use evenkeel_sim::papers::paper_004::PAPER;
+use evenkeel_sim::papers::paper_004::{AS_PRINTED, PAPER};
 use evenkeel_sim::papers::{Lab, Section, Verdict};
 
 use crate::support::{everything, policy, same_on_any_threads, some, verdict, well_formed};
@@ -117,7 +117,7 @@ impl Place for Inverted {
     }
 
     fn place(&mut self, turn: &Turn<'_>, draw: &mut dyn Draw) -> MemberId {
-        let options = Options { test: Test::Printed, ..*turn.options };
+        let options = Options { test: AS_PRINTED, ..*turn.options };
         self.0.place(&Turn { options: &options, ..*turn }, draw)
     }
 }

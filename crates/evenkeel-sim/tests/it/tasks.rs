@@ -1,6 +1,7 @@
 //! Tasks near their data: small cases by hand, and what paper 003 finds.
 
 use evenkeel::policy::assignments;
+use evenkeel_sim::case::Case;
 use evenkeel_sim::hardware::Hardware;
 use evenkeel_sim::outcome::Outcome;
 use evenkeel_sim::refused::Refused;
@@ -11,7 +12,7 @@ use proptest::prelude::*;
 use crate::support::{hardware, policy};
 
 fn run(tasks: &Tasks, hardware: &Hardware, name: &str, seed: u64) -> Outcome {
-    tasks.run(hardware, policy(name), seed, false).expect("good tasks")
+    tasks.run(&Case::new(hardware, policy(name), seed)).expect("good tasks")
 }
 
 /// Two tasks of ten bytes on a server that takes five nanoseconds for each request; a message takes three.
@@ -152,7 +153,8 @@ fn what_is_lost_is_read_again() {
 #[test]
 fn what_is_refused() {
     let hardware = hardware(2, 2);
-    let refused = |tasks: Tasks, name| tasks.run(&hardware, policy(name), 0, false).expect_err("refused");
+    let refused =
+        |tasks: Tasks, name| tasks.run(&Case::new(&hardware, policy(name), 0)).expect_err("refused");
     let good = Tasks { copies: 1, ..Tasks::default() };
     let other = refused(good.clone(), "mlml").to_string();
     assert!(other.contains("`mlml`") && other.contains("rank, opass-single, opass-multi"), "{other}");
@@ -167,7 +169,7 @@ fn what_is_refused() {
     ));
     let nobody = Tasks { processes: Some(0), ..good.clone() };
     assert!(matches!(refused(nobody, "rank"), Refused::Work(_)));
-    let no_clients = good.run(&crate::support::hardware(2, 0), policy("rank"), 0, false);
+    let no_clients = good.run(&Case::new(&crate::support::hardware(2, 0), policy("rank"), 0));
     assert!(matches!(no_clients, Err(Refused::NoClients)));
     let several = Tasks { inputs: vec![Bytes(1); 2], ..good };
     assert!(matches!(refused(several, "opass-single"), Refused::Unfit(_)));
@@ -274,10 +276,11 @@ proptest! {
         let work = tasks.work(&hardware, seed).expect("good tasks");
         for (policy, assign) in assignments() {
             let Ok(assignment) = assign(&work) else {
-                prop_assert!(matches!(tasks.run(&hardware, policy, seed, false), Err(Refused::Unfit(_))));
+                prop_assert!(matches!(tasks.run(&Case::new(&hardware, policy, seed)), Err(Refused::Unfit(_))));
                 continue;
             };
-            let outcome = tasks.run(&hardware, policy, seed, true).expect("good tasks");
+            let case = Case { keep_timeline: true, ..Case::new(&hardware, policy, seed) };
+            let outcome = tasks.run(&case).expect("good tasks");
             prop_assert_eq!(outcome.responses_ns.len(), work.n_inputs());
             prop_assert_eq!(outcome.n_failed, 0);
             prop_assert_eq!(outcome.local_bytes + outcome.remote_bytes, work.total_bytes());
@@ -285,7 +288,7 @@ proptest! {
             if policy.name != "opass-dynamic" && !dynamic {
                 prop_assert_eq!(outcome.local_bytes, assignment.measures(&work).local_bytes);
             }
-            prop_assert_eq!(tasks.run(&hardware, policy, seed, true).expect("good tasks"), outcome);
+            prop_assert_eq!(tasks.run(&case).expect("good tasks"), outcome);
         }
     }
 }

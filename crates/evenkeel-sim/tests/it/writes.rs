@@ -1,6 +1,7 @@
 //! Writes: small cases by hand, and what paper 004 finds.
 
 use evenkeel::policy::placing;
+use evenkeel_sim::case::Case;
 use evenkeel_sim::hardware::Hardware;
 use evenkeel_sim::outcome::Outcome;
 use evenkeel_sim::refused::Refused;
@@ -13,7 +14,7 @@ use crate::support::{hardware, policy};
 const MIB: u64 = 1 << 20;
 
 fn run(writes: &Writes, hardware: &Hardware, name: &str, seed: u64) -> Outcome {
-    writes.run(hardware, policy(name), seed, false).expect("good writes")
+    writes.run(&Case::new(hardware, policy(name), seed)).expect("good writes")
 }
 
 /// So many writes of ten bytes to one object, whose default is the first server; one after the other.
@@ -144,7 +145,8 @@ fn heartbeats_are_messages() {
 #[test]
 fn what_is_refused() {
     let hardware = hardware(2, 1);
-    let refused = |writes: Writes, name| writes.run(&hardware, policy(name), 0, false).expect_err("refused");
+    let refused =
+        |writes: Writes, name| writes.run(&Case::new(&hardware, policy(name), 0)).expect_err("refused");
     let other = refused(tens(1), "rank").to_string();
     assert!(other.contains("`rank`") && other.contains("rr, mlml, trh"), "{other}");
     assert!(matches!(refused(Writes { copies: 3, ..tens(1) }, "rr"), Refused::Copies { .. }));
@@ -160,7 +162,7 @@ fn what_is_refused() {
         assert!(matches!(refused(writes, "rr"), Refused::Setting { .. }));
     }
     let nobody = crate::support::hardware(2, 0);
-    let refused = tens(1).run(&nobody, policy("rr"), 0, false).expect_err("refused");
+    let refused = tens(1).run(&Case::new(&nobody, policy("rr"), 0)).expect_err("refused");
     assert!(matches!(refused, Refused::NoClients));
 }
 
@@ -283,14 +285,15 @@ proptest! {
         };
         let mut totals = Vec::new();
         for (policy, _) in placing() {
-            let outcome = writes.run(&hardware, policy, seed, true).expect("good writes");
+            let case = Case { keep_timeline: true, ..Case::new(&hardware, policy, seed) };
+            let outcome = writes.run(&case).expect("good writes");
             prop_assert_eq!((outcome.responses_ns.len(), outcome.n_failed), (n_writes as usize, 0));
             let total = outcome.bytes_of_servers.iter().sum::<u64>();
             prop_assert_eq!(outcome.local_bytes + outcome.remote_bytes, total);
             prop_assert_eq!(outcome.n_probes > 0, policy.name == "two-choice" && n_writes > 0 && n_servers > 1);
             prop_assert!(outcome.redirected_bytes == 0 || policy.name != "rr");
             totals.push(total);
-            prop_assert_eq!(writes.run(&hardware, policy, seed, true).expect("good writes"), outcome);
+            prop_assert_eq!(writes.run(&case).expect("good writes"), outcome);
         }
         prop_assert!(totals.iter().all(|total| *total == totals[0] && total % u64::from(writes.copies) == 0));
     }

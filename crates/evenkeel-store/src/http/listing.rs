@@ -98,10 +98,10 @@ fn webdav(xml: &str) -> Result<Vec<String>, String> {
             Event::End(end) if is(end.name(), "href") => is_link = false,
             Event::Text(text) if is_link => link.push_str(&text),
             Event::GeneralRef(reference) if is_link && reference.as_ref() == "amp" => link.push('&'),
-            Event::Empty(start) | Event::Start(start) if is(start.name(), "collection") => {
-                if !link.is_empty() && !link.ends_with('/') {
-                    link.push('/');
-                }
+            Event::Empty(start) | Event::Start(start)
+                if is(start.name(), "collection") && !link.is_empty() && !link.ends_with('/') =>
+            {
+                link.push('/');
             }
             Event::End(end) if is(end.name(), "response") => links.push(std::mem::take(&mut link)),
             Event::Eof => return Ok(links),

@@ -1,16 +1,16 @@
 //! How many times longer than expected servers take: for a planner that replans repeatedly.
 //!
 //! A transfer shows it when it is done, and an overdue transfer shows it before. Less than half as long again counts as
-//! normal: servers vary that much. Observations fade, since a server that is avoided shows nothing new: after a few
-//! times the duration of the slow transfer, it gets another chance.
+//! normal: servers vary that much. Observations fade, since a server that is avoided shows nothing new.
+//!
+//! This is for a planner that only starts transfers and hears of their ends. The executor, which hears of progress and
+//! must say when a server is done, learns paces instead (`pace`).
 
+use super::fade::Slow;
 use crate::model::ServerId;
 
 /// Up to this factor a server counts as normal.
 const USUAL: f64 = 1.5;
-/// After this many times the duration of a slow transfer, half of it is forgotten. A server that stays slow is then
-/// tried with a small part of its share; one that has recovered is back before long.
-const MEMORY: f64 = 4.0;
 
 /// What was observed of each server.
 #[derive(Clone, Debug)]
@@ -21,10 +21,9 @@ pub struct Lateness {
 #[derive(Clone, Debug, Default)]
 struct Seen {
     running: Vec<Running>,
-    /// From the last completed transfer: the factor, when it ended, and how long it took.
+    /// The last completed transfer, and its factor.
+    last: Slow,
     factor: f64,
-    at_ns: u64,
-    took_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +58,7 @@ impl Lateness {
         if let Some(run) = self.lost(server, tag) {
             let seen = &mut self.servers[server.index()];
             seen.factor = run.factor(now_ns);
-            (seen.at_ns, seen.took_ns) = (now_ns, now_ns.saturating_sub(run.from_ns));
+            seen.last = Slow { at_ns: now_ns, took_ns: now_ns.saturating_sub(run.from_ns) };
         }
     }
 
@@ -77,9 +76,7 @@ impl Lateness {
     /// How many times longer than expected a server takes now; 1 unless it is clearly slow.
     pub fn factor(&self, now_ns: u64, server: ServerId) -> f64 {
         let Some(seen) = self.servers.get(server.index()) else { return 1.0 };
-        let memory_ns = MEMORY * seen.took_ns as f64;
-        let passed_ns = now_ns.saturating_sub(seen.at_ns) as f64;
-        let faded = 1.0 + (seen.factor - 1.0).max(0.0) * memory_ns / (memory_ns + passed_ns).max(1.0);
+        let faded = 1.0 + seen.last.left_of(seen.factor - 1.0, now_ns);
         let running = seen.running.iter().map(|run| run.factor(now_ns));
         let factor = running.fold(faded, f64::max);
         if factor > USUAL { factor } else { 1.0 }

@@ -10,14 +10,17 @@
 //! ([`MemberId`]). What is known can be saved as plain data and restored.
 
 mod exp;
+mod fade;
 mod heat;
 mod lateness;
 mod log;
+mod pace;
 pub mod speed;
 
 pub use heat::{HeatMap, HeatSnapshot, Known, Warmth};
 pub use lateness::Lateness;
 pub use log::{Forget, LogSnapshot, ServerLog, SortKey, Unit, lowered};
+pub(crate) use pace::{Pace, Recent};
 
 use crate::model::MemberId;
 

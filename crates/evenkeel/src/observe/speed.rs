@@ -5,6 +5,9 @@
 //! by how long it took and a tiny one has little weight. It is the speed of one transfer, not of all concurrent ones. A
 //! server is slow if it is far below the median of all servers; what slows all of them down makes none a straggler. A
 //! server that is avoided is no longer reported, so what is known about it fades, and it gets another chance.
+//!
+//! This compares servers and predicts nothing; how long a server takes for its next transfer is the executor's question
+//! (`pace`).
 
 use super::exp::exp;
 use crate::model::{BadSnapshot, MemberId, SNAPSHOT_VERSION};

@@ -4,6 +4,10 @@
 //! Otherwise, and to measure how much of the rounds is waiting, clients and servers work through their lists of
 //! transfers in the order of the rounds, each transfer as soon as both ends are free.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::iter::repeat_n;
+
 use crate::model::{
     Batch, ClientId, Cluster, Fixed, Grant, Part, Ratio, Schedule, ServerId, Speed, Transfer,
 };
@@ -134,45 +138,22 @@ impl<'a> Clock<'a> {
 }
 
 /// When each slot of each node is free: one heap per node, with the first free slot on top.
-struct Lanes {
-    ends: Vec<u32>,
-    free: Vec<u128>,
-}
+struct Lanes(Vec<BinaryHeap<Reverse<u128>>>);
 
 impl Lanes {
     /// Builds the lanes from the number of slots of each node and the time when they are all free.
     fn new(nodes: impl Iterator<Item = (u32, u128)>) -> Self {
-        let mut lanes = Self { ends: Vec::new(), free: Vec::new() };
-        for (slots, free) in nodes {
-            lanes.free.resize(lanes.free.len() + slots as usize, free);
-            lanes.ends.push(lanes.free.len() as u32);
-        }
-        lanes
+        Self(nodes.map(|(slots, free)| repeat_n(Reverse(free), slots as usize).collect()).collect())
     }
 
-    fn of(&mut self, node: usize) -> &mut [u128] {
-        let start = if node == 0 { 0 } else { self.ends[node - 1] as usize };
-        &mut self.free[start..self.ends[node] as usize]
-    }
-
-    fn first_free(&mut self, node: usize) -> u128 {
-        self.of(node)[0]
+    fn first_free(&self, node: usize) -> u128 {
+        self.0[node].peek().map_or(0, |first| first.0)
     }
 
     /// Keeps the slot that is free first busy until `until`.
     fn occupy(&mut self, node: usize, until: u128) {
-        let heap = self.of(node);
-        let mut at = 0;
-        loop {
-            let children = 2 * at + 1..(2 * at + 3).min(heap.len());
-            match children.min_by_key(|&child| heap[child]) {
-                Some(child) if heap[child] < until => {
-                    heap[at] = heap[child];
-                    at = child;
-                }
-                _ => break,
-            }
+        if let Some(mut first) = self.0[node].peek_mut() {
+            first.0 = until;
         }
-        heap[at] = until;
     }
 }

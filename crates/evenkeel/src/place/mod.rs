@@ -80,7 +80,7 @@ pub struct Options {
     pub levels: u32,
     /// How much lighter than the default a server has to be, in bytes.
     pub threshold_bytes: u64,
-    /// Which redirect test is used: the one the paper means, or the one it prints.
+    /// When a write is redirected.
     pub test: Test,
     /// How servers are sorted.
     pub sort_key: SortKey,
@@ -96,7 +96,7 @@ impl Default for Options {
             n_replicas: 1,
             levels: 2,
             threshold_bytes: 0,
-            test: Test::Meant,
+            test: is_lighter,
             sort_key: SortKey::Load,
             resort: false,
             probing: Probing::default(),
@@ -104,14 +104,14 @@ impl Default for Options {
     }
 }
 
-/// When a write is redirected. The benefit is the load of its default server minus that of the other one.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Test {
-    /// If the benefit is above the threshold, as the text of paper 004 says.
-    #[default]
-    Meant,
-    /// If the benefit is not above the threshold, as its listings say. Worse than never redirecting; for comparison.
-    Printed,
+/// Whether a write leaves its default server for another one, by the load of the default, the load of the other, and the
+/// threshold.
+pub type Test = fn(default: u128, other: u128, threshold_bytes: u64) -> bool;
+
+/// The test of paper 004: whether the other server is lighter by more than the threshold.
+pub fn is_lighter(default: u128, other: u128, threshold_bytes: u64) -> bool {
+    // Without a subtraction, as the benefit may be negative.
+    default > other.saturating_add(threshold_bytes.into())
 }
 
 /// Why writes cannot be placed.
@@ -166,10 +166,9 @@ impl Turn<'_> {
 
     /// The redirect test of paper 004: the copy goes to the target if that is worth it, otherwise to its default.
     fn worth(&self, target: MemberId) -> MemberId {
-        let load = |server| self.servers.log.load(server);
-        // Without a subtraction, as the benefit may be negative.
-        let is_above = load(self.default) > load(target).saturating_add(self.options.threshold_bytes.into());
-        if is_above == (self.options.test == Test::Meant) { target } else { self.default }
+        let [default, other] = [self.default, target].map(|server| self.servers.log.load(server));
+        let is_worth = (self.options.test)(default, other, self.options.threshold_bytes);
+        if is_worth { target } else { self.default }
     }
 
     /// Draws two free servers from a part of the ranking, or returns the only free one there. If none is free there,

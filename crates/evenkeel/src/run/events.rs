@@ -231,7 +231,8 @@ impl Executor {
         }
         let gauge = &mut self.gauges[run.server.index()];
         gauge.left -= more;
-        gauge.learn(self.now_ns, more, self.now_ns - run.heard_ns, blocks(more) / blocks(run.size));
+        let (more, share) = (blocks(more), blocks(more) / blocks(run.size));
+        gauge.pace.learn(self.now_ns, more, self.now_ns - run.heard_ns, share);
         self.watch(run.server);
     }
 
@@ -289,7 +290,7 @@ impl Executor {
     /// Breaks off a transfer whose twin was faster.
     fn lose(&mut self, transfer: TransferId, out: &mut Vec<Action>) {
         if let Some(run) = self.running.get(transfer) {
-            self.gauges[run.server.index()].broken_off();
+            self.gauges[run.server.index()].pace.broken_off();
             self.withdraw(transfer, out);
         }
     }

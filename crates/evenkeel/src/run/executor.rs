@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::barred::Barred;
-use super::gauge::{self, Gauge, Nanoblocks, Recent, duration_ns};
+use super::gauge::{self, Gauge, Nanoblocks, duration_ns};
 use super::lists::{Entry, Marks, NONE, Piece, Side, State};
 use super::replan::Planning;
 use super::requests::{Request, Requests};
@@ -16,6 +16,7 @@ use super::undecided::Undecided;
 use super::{BadPlan, Counts, RequestId, Settings};
 use crate::draw::Seeded;
 use crate::model::{Batch, Cluster, Fixed, Ratio, Schedule, ServerId, Transfer};
+use crate::observe::Recent;
 
 /// The planned blocks of a request may differ from its size by this much, since plans are rounded.
 const ROUNDED: Nanoblocks = 1_000_000;
@@ -257,7 +258,7 @@ impl Executor {
     /// The planned end of a transfer, plus half its duration.
     fn due_ns(&self, start: Fixed, server: ServerId, blocks: Nanoblocks) -> u64 {
         let start_ns = duration_ns(gauge::blocks(start.nanos()) * self.settings.block_ns);
-        let takes_ns = duration_ns(gauge::blocks(blocks) * self.gauges[server.index()].pace_ns * 1.5);
+        let takes_ns = duration_ns(gauge::blocks(blocks) * self.gauges[server.index()].pace.ns * 1.5);
         self.origin_ns.saturating_add(start_ns).saturating_add(takes_ns).saturating_add(ROUNDED_NS)
     }
 

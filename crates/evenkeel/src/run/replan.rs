@@ -29,7 +29,7 @@ impl Executor {
         let end_ns = since_ns(self.now_ns) + self.gauges[server.index()].wait_ns(self.now_ns, 0);
         let grown = 1.0 + share.max(0.0);
         // While everything goes to plan, the prediction, which ignores the order, is worth less than the plan.
-        let is_off_plan = !self.keeps_to_plan || self.gauges[server.index()].is_slower_by(grown);
+        let is_off_plan = !self.keeps_to_plan || self.gauges[server.index()].pace.is_slower_by(grown);
         let is_later = end_ns > since_ns(self.predicted_ns) * grown + ROUNDED_NS as f64;
         self.wants_replan |= is_later && is_off_plan && self.servers[server.index()].n_queued > 0;
     }
@@ -104,17 +104,17 @@ impl Executor {
     fn servers_now(&self) -> Vec<Server> {
         let mut under_way_ns = vec![0.0; self.servers.len()];
         for (_, run) in self.running.iter() {
-            let expected_ns = blocks(run.size - run.moved) * self.gauges[run.server.index()].pace_ns;
+            let expected_ns = blocks(run.size - run.moved) * self.gauges[run.server.index()].pace.ns;
             under_way_ns[run.server.index()] += (expected_ns - (self.now_ns - run.heard_ns) as f64).max(0.0);
         }
         let now = |((gauge, server), ns): ((&Gauge, &Server), f64)| {
             let busy_ns = gauge.free_from_ns.saturating_sub(self.now_ns) as f64 * f64::from(server.slots);
-            let millionths = self.settings.block_ns * 1e6 / gauge.pace_ns;
+            let millionths = self.settings.block_ns * 1e6 / gauge.pace.ns;
             let millionths = (millionths as u64).clamp(1, Speed::MAX.millionths());
             Server {
                 speed: Speed::from_millionths(millionths).unwrap_or(Speed::ONE),
                 slots: server.slots,
-                backlog: ((ns + busy_ns) / gauge.pace_ns).ceil() as u64,
+                backlog: ((ns + busy_ns) / gauge.pace.ns).ceil() as u64,
             }
         };
         self.gauges.iter().zip(self.cluster.servers()).zip(under_way_ns).map(now).collect()

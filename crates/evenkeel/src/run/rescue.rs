@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use super::executor::{End, Executor};
+use super::gauge::blocks;
 use super::lists::{Entry, NONE, State};
 use super::timers::Timer;
 use super::trace::Decided;
@@ -32,7 +33,7 @@ impl Executor {
             silent_ns >= self.settings.patience_ns && silent_ns >= run.expected_ns.saturating_mul(LOST_AFTER);
         // Of the whole transfer: the last few blocks of one prove little, however long they take.
         let passed_ns = self.now_ns - run.started_ns;
-        self.gauges[run.server.index()].at_least(self.now_ns, run.size, passed_ns);
+        self.gauges[run.server.index()].pace.at_least(self.now_ns, blocks(run.size), passed_ns);
         self.leave_plan();
         if is_lost {
             self.withdraw_failed(transfer, out);
@@ -62,7 +63,7 @@ impl Executor {
         }
         let others = self.holders(run.piece).filter(|&server| server != run.server);
         let others = others.filter(|&server| self.servers.has_slot(server.index()));
-        let pace_ns = |server: ServerId| self.gauges[server.index()].pace_ns;
+        let pace_ns = |server: ServerId| self.gauges[server.index()].pace.ns;
         let fastest = others.min_by(|&a, &b| pace_ns(a).total_cmp(&pace_ns(b)));
         let Some(other) = fastest.filter(|&other| pace_ns(other) < pace_ns(run.server)) else { return };
         let (request, late_at) = (piece.id, run.server);

@@ -196,7 +196,7 @@ impl Executor {
         let size = self.pieces[piece as usize].size() - from;
         let gauge = &mut self.gauges[server.index()];
         gauge.left += size;
-        let expected = blocks(size) * gauge.pace_ns;
+        let expected = blocks(size) * gauge.pace.ns;
         let late_after_ns = self.after_ns(self.settings.late, size, expected);
         let hedge_after_ns = if self.settings.hedge_blocks > 0 {
             self.after_ns(self.settings.hedge_after, size, expected)

@@ -94,7 +94,7 @@ impl Executor {
         let candidate = |server: ServerId| {
             let gauge = &self.gauges[server.index()];
             let wait_ns = duration_ns(gauge.wait_ns(self.now_ns, size));
-            Candidate { server, wait_ns, pace_ns: duration_ns(gauge.pace_ns) }
+            Candidate { server, wait_ns, pace_ns: duration_ns(gauge.pace.ns) }
         };
         let candidates = candidates(self).into_iter().map(candidate).collect();
         self.trace.push(Decision { at_ns: self.now_ns, what, candidates });

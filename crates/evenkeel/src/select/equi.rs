@@ -88,8 +88,10 @@ impl<'a> Equi<'a> {
     }
 
     fn round(&mut self, pick: Pick, rounding: Rounding) {
-        let mut waiting = Heap::new(self.could_serve.iter().copied(), |could_serve| could_serve > 0);
-        let n_active = waiting.len().max(1) as u64;
+        let mut waiting = Heap::default();
+        let active = (0..).zip(&self.could_serve).filter(|&(_, &could_serve)| could_serve > 0);
+        let n_active = active.clone().count().max(1) as u64;
+        active.for_each(|(server, &could_serve)| waiting.set(server, (could_serve, server)));
         let share = match rounding {
             Rounding::Up => self.pending.div_ceil(n_active),
             Rounding::Down => (self.pending / n_active).max(1),
@@ -101,7 +103,7 @@ impl<'a> Equi<'a> {
                 self.batch.replicas().iter().map(|set| set.len().min(255) as u8).collect()
             }
         };
-        while let Some((could_serve, server)) = waiting.pop() {
+        while let Some(((could_serve, _), server)) = waiting.pop() {
             if could_serve == 0 {
                 continue;
             }
@@ -112,7 +114,9 @@ impl<'a> Equi<'a> {
             // All at once: otherwise the heap would change at every request.
             for server in self.changed.drain(..) {
                 self.is_changed[server as usize] = false;
-                waiting.lower(server, self.could_serve[server as usize]);
+                if waiting.contains(server) {
+                    waiting.set(server, (self.could_serve[server as usize], server));
+                }
             }
         }
     }

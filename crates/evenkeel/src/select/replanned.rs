@@ -5,6 +5,12 @@
 //! that stay at a server, waiting or in service, are its backlog. AEQUI (paper 001 §3.2) is [`TakeBack::Overload`] with
 //! [`aequi::fill`]; replanning everything that has not started is [`TakeBack::Everything`] with any other selection.
 //! What is in service never moves.
+//!
+//! This is the centre of paper 001: it holds whole requests back until a server is free, and any selection is its
+//! policy. The executor plans again as well (`run/replan.rs`), but answers another question: whether the rest of a plan
+//! in flight, in pieces and by learnt speeds, would end earlier elsewhere. It asks its driver for that plan, takes it
+//! only if it is better, and moves parts of requests. What both do, choosing for waiting work on servers with a backlog,
+//! is the selection that they call.
 
 use std::collections::VecDeque;
 

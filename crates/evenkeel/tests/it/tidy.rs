@@ -41,7 +41,7 @@ const ROOMS: [(&str, &[&str]); 19] = [
     ("redirect", &["model"]),
     ("place", &["model", "draw", "observe", "trace"]),
     ("assign", &["model", "graph", "draw", "trace"]),
-    ("run", &["model", "draw", "graph", "select", "trace"]),
+    ("run", &["model", "draw", "graph", "observe", "select", "trace"]),
     ("policy", &["model", "bound", "draw", "select", "order", "bid", "queue", "place", "assign", "run"]),
     ("plan", &["model", "bound", "check", "select", "policy"]),
 ];
@@ -311,6 +311,21 @@ fn no_code_compares_the_name_of_a_policy() {
         let is_registry = path.ends_with("evenkeel/src/policy.rs");
         let compared = compared_names(&read(&path));
         assert!(is_registry || compared.is_empty(), "{} compares {compared:?}", path.display());
+    }
+}
+
+/// Charts are drawn, and runs of the simulator begin, in one place each.
+#[test]
+fn there_is_one_of_each() {
+    let crates = core().parent().expect("the folder of crates");
+    for (what, home) in [("<svg", "evenkeel-cli/src/plot"), (".keep_timeline()", "evenkeel-sim/src/case.rs")]
+    {
+        let sources = entries(crates).into_iter().flat_map(|folder| sources(&folder.join("src")));
+        let homes: Vec<PathBuf> = sources.filter(|path| read(path).contains(what)).collect();
+        assert!(
+            !homes.is_empty() && homes.iter().all(|path| path.starts_with(crates.join(home))),
+            "{homes:?}"
+        );
     }
 }
 

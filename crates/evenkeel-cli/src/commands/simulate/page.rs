@@ -7,8 +7,9 @@ use evenkeel_sim::outcome::{Estimate, Timeline};
 use evenkeel_sim::study::Series;
 
 use super::report::{INCOMPLETE, Report, failures, last};
-use crate::html::{self, Axis, Bar, Heat, Line};
-use crate::text::{round_span, size, span, span_about};
+use crate::html;
+use crate::plot::{self, Bar, Heat, Line};
+use crate::text::{size, span, span_about};
 
 pub(super) fn page(report: &Report<'_>) -> String {
     let mut body = format!("<p>{}</p>\n", html::escaped(&report.headline()));
@@ -92,7 +93,7 @@ fn bars_of(
         )
     };
     let bars: Vec<Bar<'_>> = estimates.iter().map(bar).collect();
-    format!("<h2>{heading}</h2>\n{}", html::bars(&bars, mark, caption))
+    format!("<h2>{heading}</h2>\n{}", plot::bars(&bars, mark, caption))
 }
 
 /// The name of a policy, and how many requests failed with it.
@@ -116,10 +117,10 @@ fn responses(series: &[&Series]) -> String {
     let ticks =
         [(0.0, "0 %"), (0.5, "50 %"), (0.9, "90 %"), (0.99, "99 %"), (0.999, "99.9 %"), (0.9999, "99.99 %")];
     let ticks = ticks.map(|(share, label)| (nines(share), label.to_owned())).to_vec();
-    let chart = html::lines(
+    let chart = plot::lines(
         &lines,
         &ticks,
-        Axis::log(round_span),
+        true,
         "How long requests took from arrival to completion: this share of them took at most so long. Both axes are logarithmic.",
     );
     format!("<h2>All responses</h2>\n{chart}")
@@ -161,7 +162,7 @@ fn over_time(report: &Report<'_>, series: &[&Series]) -> String {
     let until = span(longest);
     format!(
         "<h2>Load over time</h2>\n{}<h2>Utilisation over time</h2>\n{}",
-        html::heats(
+        plot::heats(
             &load,
             most,
             ends,
@@ -171,7 +172,7 @@ fn over_time(report: &Report<'_>, series: &[&Series]) -> String {
                 size(most)
             ),
         ),
-        html::heats(
+        plot::heats(
             &busy,
             1.0,
             ends,
@@ -198,10 +199,10 @@ fn sweeps(report: &Report<'_>) -> String {
     {
         let Some(measure) = measure::find(name) else { continue };
         let lines = swept_lines(report, measure, &positions);
-        let chart = html::lines(
+        let chart = plot::lines(
             &lines,
             &ticks,
-            Axis::from_zero(round_span),
+            false,
             &format!("{heading}, on average, at each value of {}.", report.swept.join(" and ")),
         );
         let _ = write!(text, "<h2>{heading} by {}</h2>\n{chart}", html::escaped(&keys));

@@ -204,7 +204,7 @@ fn stored_by_nodes(lab: &Lab) -> (Claim, Figure) {
     };
     let hardware = MARMOT.hardware(N_NODES, N_NODES);
     let runs = lab.repeat(lab.n_runs(N_RUNS / 4), |seed| {
-        let outcome = writes.run(&hardware, lab.policy("hdfs-random"), seed, false).ok()?;
+        let outcome = writes.run(&lab.case(&hardware, "hdfs-random", seed)).ok()?;
         Some(outcome.bytes_of_servers.iter().map(|bytes| bytes / CHUNK).collect::<Vec<u64>>())
     });
     let runs: Vec<Vec<u64>> = runs.into_iter().flatten().collect();

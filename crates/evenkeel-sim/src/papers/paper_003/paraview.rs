@@ -39,7 +39,7 @@ fn runs(lab: &Lab, setup: &Setup, policy: &str) -> Vec<Run> {
     let hardware = setup.hardware(N_NODES, N_NODES);
     let tasks = Tasks { tasks_per_process: 1, inputs: vec![Bytes(DATA_SET)], ..setup.tasks() };
     let run = |seed| {
-        let step = |k| tasks.run(&hardware, lab.policy(policy), sub_seed(seed, k), false).ok();
+        let step = |k| tasks.run(&lab.case(&hardware, policy, sub_seed(seed, k))).ok();
         let steps: Option<Vec<Outcome>> = (0..N_STEPS).map(step).collect();
         Some(Run::of(&steps?))
     };

@@ -55,7 +55,7 @@ impl Run {
 fn runs(lab: &Lab, setup: &Setup, n_nodes: u32, tasks: &Tasks, policy: &str) -> Vec<Run> {
     let hardware = setup.hardware(n_nodes, n_nodes);
     let runs = lab.repeat(n_runs(lab, setup), |seed| {
-        tasks.run(&hardware, lab.policy(policy), seed, false).ok().map(|outcome| Run::of(&outcome))
+        tasks.run(&lab.case(&hardware, policy, seed)).ok().map(|outcome| Run::of(&outcome))
     });
     runs.into_iter().flatten().collect()
 }

@@ -63,7 +63,7 @@ fn gains(lab: &Lab, setup: &Setup, n_nodes: u32, extent: Extent) -> Vec<Gains> {
     let tasks = Tasks { processes: Some(n_processes), tasks_per_process: CHUNKS_EACH, ..setup.tasks() };
     let hardware = setup.hardware(n_nodes, n_processes);
     let gain = |seed| {
-        let base = tasks.run(&hardware, lab.policy("rank"), seed, false).ok()?;
+        let base = tasks.run(&lab.case(&hardware, "rank", seed)).ok()?;
         let work = tasks.work(&hardware, seed).ok()?;
         let assignment = assign(lab, &work, n_nodes, extent)?;
         Some(Gains::of(&base, &tasks.carry_out(&hardware, &work, assignment, seed)))

@@ -95,7 +95,7 @@ fn runs(lab: &Lab, store: &Store, n_nodes: u32, n_processes: u32, policy: &str) 
     };
     let n_runs = lab.n_runs(if store.what == DISK.what { N_RUNS } else { N_VARIED });
     let runs = lab.repeat(n_runs, |seed| {
-        writes.run(&hardware, lab.policy(policy), seed, false).ok().map(|outcome| Run::of(&outcome))
+        writes.run(&lab.case(&hardware, policy, seed)).ok().map(|outcome| Run::of(&outcome))
     });
     runs.into_iter().flatten().collect()
 }

@@ -53,7 +53,7 @@ impl Timed {
             let writes = Writes { levels, sizes: sizes.clone(), ..self.writes.clone() };
             let first = writes.backlogs(N_SERVERS, seed).unwrap_or_default();
             // The settings above are valid.
-            let outcome = writes.run(&hardware, lab.policy(name), seed, false).unwrap_or_default();
+            let outcome = writes.run(&lab.case(&hardware, name, seed)).unwrap_or_default();
             let all: u64 = outcome.bytes_of_servers.iter().sum();
             let slow = outcome.bytes_of_servers.iter().zip(first).filter(|(_, load)| *load > 180 * MB);
             let part = slow.map(|(bytes, _)| *bytes).sum::<u64>() as f64 / all.max(1) as f64;

@@ -1,70 +1,132 @@
-//! A heap of numbered items whose keys may decrease.
+//! A heap of numbered items whose keys can change.
 
-/// The item with the lowest key is on top; among equal keys, the one with the lowest number.
-#[derive(Debug)]
-pub(crate) struct Heap {
-    entries: Vec<(u64, u32)>,
-    /// Where each item is in the heap.
+const ABSENT: u32 = u32::MAX;
+
+/// A binary heap, smallest key first, that knows where each item is. Items are small numbers.
+///
+/// Among equal keys any item may be first; a key that ends with the item's number breaks ties.
+#[derive(Clone, Debug)]
+pub struct Heap<K> {
+    nodes: Vec<(K, u32)>,
+    /// Position of each item in `nodes`.
     places: Vec<u32>,
 }
 
-const NOWHERE: u32 = u32::MAX;
+impl<K> Default for Heap<K> {
+    fn default() -> Self {
+        Self { nodes: Vec::new(), places: Vec::new() }
+    }
+}
 
-impl Heap {
-    /// A heap of keys by number, without those that are not wanted.
-    pub(crate) fn new(keys: impl ExactSizeIterator<Item = u64>, is_wanted: impl Fn(u64) -> bool) -> Self {
-        let mut places = vec![NOWHERE; keys.len()];
-        let mut entries: Vec<(u64, u32)> = keys.zip(0..).filter(|&(key, _)| is_wanted(key)).collect();
-        // A sorted list is a heap too.
-        entries.sort_unstable();
-        (0..).zip(&entries).for_each(|(place, &(_, item))| places[item as usize] = place);
-        Self { entries, places }
+impl<K: Copy + PartialOrd> Heap<K> {
+    /// Whether an item is present.
+    pub fn contains(&self, item: u32) -> bool {
+        self.place(item).is_some()
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+    /// The smallest key and its item.
+    pub fn first(&self) -> Option<(K, u32)> {
+        self.nodes.first().copied()
     }
 
-    /// Removes the top and returns its key and number.
-    pub(crate) fn pop(&mut self) -> Option<(u64, u32)> {
-        let last = self.entries.pop()?;
-        self.places[last.1 as usize] = NOWHERE;
-        let Some(&top) = self.entries.first() else { return Some(last) };
-        self.places[top.1 as usize] = NOWHERE;
-        let mut at = 0;
-        loop {
-            let children = 2 * at + 1..(2 * at + 3).min(self.entries.len());
-            match children.min_by_key(|&child| self.entries[child]) {
-                Some(child) if self.entries[child] < last => {
-                    self.put(at, self.entries[child]);
-                    at = child;
-                }
-                _ => break,
+    /// Removes the item with the smallest key.
+    pub fn pop(&mut self) -> Option<(K, u32)> {
+        let first = self.first()?;
+        self.remove(first.1);
+        Some(first)
+    }
+
+    /// Inserts the item, or changes its key.
+    pub fn set(&mut self, item: u32, key: K) {
+        if let Some(place) = self.place(item) {
+            return self.replace(place, (key, item));
+        }
+        if self.places.len() <= item as usize {
+            self.places.resize(item as usize + 1, ABSENT);
+        }
+        self.nodes.push((key, item));
+        self.rise(self.nodes.len() - 1, (key, item));
+    }
+
+    /// Removes the item if it is present.
+    pub fn remove(&mut self, item: u32) {
+        let Some(place) = self.place(item) else { return };
+        self.places[item as usize] = ABSENT;
+        if let Some(last) = self.nodes.pop()
+            && last.1 != item
+        {
+            self.replace(place, last);
+        }
+    }
+
+    fn place(&self, item: u32) -> Option<usize> {
+        self.places.get(item as usize).filter(|&&place| place != ABSENT).map(|&place| place as usize)
+    }
+
+    /// Puts `node` at or near `place`, whose own node is gone.
+    fn replace(&mut self, place: usize, node: (K, u32)) {
+        if place > 0 && node.0 < self.nodes[(place - 1) / 2].0 {
+            self.rise(place, node);
+        } else {
+            self.sink(place, node);
+        }
+    }
+
+    fn rise(&mut self, mut place: usize, node: (K, u32)) {
+        while place > 0 {
+            let parent = (place - 1) / 2;
+            if self.nodes[parent].0 <= node.0 {
+                break;
             }
+            self.put(place, self.nodes[parent]);
+            place = parent;
         }
-        self.put(at, last);
-        Some(top)
+        self.put(place, node);
     }
 
-    /// Lowers the key of an item, if it is still in the heap.
-    #[inline]
-    pub(crate) fn lower(&mut self, item: u32, key: u64) {
-        let place = self.places[item as usize];
-        if place == NOWHERE {
-            return;
+    fn sink(&mut self, mut place: usize, node: (K, u32)) {
+        loop {
+            let mut child = 2 * place + 1;
+            if child >= self.nodes.len() {
+                break;
+            }
+            if child + 1 < self.nodes.len() && self.nodes[child + 1].0 < self.nodes[child].0 {
+                child += 1;
+            }
+            if node.0 <= self.nodes[child].0 {
+                break;
+            }
+            self.put(place, self.nodes[child]);
+            place = child;
         }
-        let mut at = place as usize;
-        let entry = (key, item);
-        while at > 0 && entry < self.entries[(at - 1) / 2] {
-            self.put(at, self.entries[(at - 1) / 2]);
-            at = (at - 1) / 2;
-        }
-        self.put(at, entry);
+        self.put(place, node);
     }
 
-    #[inline]
-    fn put(&mut self, at: usize, entry: (u64, u32)) {
-        self.entries[at] = entry;
-        self.places[entry.1 as usize] = at as u32;
+    fn put(&mut self, place: usize, node: (K, u32)) {
+        self.nodes[place] = node;
+        self.places[node.1 as usize] = place as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::{Draw, Seeded};
+
+    /// Random changes of keys give the same first item as a search through all keys.
+    #[test]
+    fn the_smallest_is_first() {
+        const N_ITEMS: u32 = 20;
+        let (mut draw, mut heap, mut keys) = (Seeded::new(1), Heap::default(), [None; N_ITEMS as usize]);
+        for _ in 0..10_000 {
+            let item = draw.below(N_ITEMS);
+            keys[item as usize] = (draw.below(3) > 0).then(|| (draw.below(9), item));
+            match keys[item as usize] {
+                Some(key) => heap.set(item, key),
+                None => heap.remove(item),
+            }
+            assert_eq!(heap.first().map(|(key, _)| key), keys.iter().copied().flatten().min());
+            assert_eq!(heap.contains(item), keys[item as usize].is_some());
+        }
     }
 }

@@ -2,8 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::chart;
 use super::labels::{distinct, text_width};
-use super::{escaped, figure};
+use crate::html::escaped;
 
 /// A bar of a chart.
 pub(crate) struct Bar<'a> {
@@ -44,7 +45,7 @@ pub(crate) fn bars(bars: &[Bar<'_>], mark: Option<(f64, &str)>, caption: &str) -
         let (x, y) = (left + (bar.reach() * scale).max(1.0) + 8.0, TOP + ROW * k as f64 + 17.0);
         let _ = writeln!(svg, "<text class=\"value\" x=\"{x:.1}\" y=\"{y}\">{}</text>", escaped(&bar.label));
     }
-    figure(WIDTH, height, &svg, caption)
+    chart(WIDTH, height, &svg, caption)
 }
 
 /// Where bars begin, and how long they are.
