@@ -179,7 +179,7 @@ impl<'a> Lanes<'a> {
             least = least.max(total);
             guaranteed = guaranteed.max(total);
         }
-        if let Some(found) = self.attempt(cluster, least) {
+        if let Some(found) = self.greedy(cluster, least).or_else(|| self.attempt(cluster, least)) {
             return found;
         }
         // Searches between a length that failed and one that cannot fail.
@@ -199,6 +199,16 @@ impl<'a> Lanes<'a> {
         }
         let found = best.or_else(|| self.attempt(cluster, guaranteed));
         found.unwrap_or_else(|| unreachable!("this length is guaranteed"))
+    }
+
+    /// A schedule of at most this length, if it leaves so much time that a fast heuristic finds one.
+    fn greedy(&self, cluster: &Cluster, length: u64) -> Option<Runs> {
+        if cluster.max_concurrent().is_some() {
+            return None;
+        }
+        let starts = open_shop::greedy::starts(&self.matrix, length)?;
+        let end = self.matrix.cells.iter().zip(&starts).map(|(cell, start)| start + cell.amount).max()?;
+        Some(Runs { starts, further: Vec::new(), end })
     }
 
     /// A schedule of at most this length, if one is found.
