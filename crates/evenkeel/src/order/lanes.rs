@@ -22,7 +22,10 @@ pub(super) fn order(batch: &Batch, cluster: &Cluster, choice: &Choice) -> Schedu
     let lanes = Lanes::new(batch, cluster, choice, &clock);
     let runs = lanes.shortest(cluster);
     let mut length = clock.time(runs.end);
-    let transfers = lanes.transfers(batch, choice, &runs);
+    let (starts, others) = lanes.intervals(batch, &runs);
+    // Frees the memory that the transfers need.
+    drop((lanes, runs));
+    let transfers = transfers(batch, choice, &clock, &starts, others);
     if !clock.is_exact() {
         // Long ticks are rounded up, and the resulting transfers end earlier.
         length = length.min(last_end(cluster, &transfers));
@@ -86,6 +89,7 @@ struct Piece {
 /// Where the blocks of a cell begin: in this piece, after this many of its ticks.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
+    cell: u32,
     piece: u32,
     ticks: u64,
 }
@@ -115,7 +119,7 @@ struct Lanes<'a> {
     /// The server of each lane.
     servers: Vec<ServerId>,
     matrix: Matrix,
-    /// Where each cell begins.
+    /// Where cells begin, unless it is where the cell before ends.
     cursors: Vec<Cursor>,
 }
 
@@ -123,15 +127,16 @@ impl<'a> Lanes<'a> {
     fn new(batch: &Batch, cluster: &Cluster, choice: &Choice, clock: &'a Clock) -> Self {
         let client = |part: &Part| batch.client(part.request as usize);
         let parts = choice.parts(batch).filter(|part| part.blocks > 0);
-        let parts = sorted_by(parts, batch.n_servers(), |part| part.server.0);
-        let parts = sorted_by(parts.iter().copied(), batch.n_clients(), |part| client(part).0);
+        let by_server = sorted_by(parts, batch.n_servers(), |part| part.server.0);
+        let parts = sorted_by(by_server.iter().copied(), batch.n_clients(), |part| client(part).0);
+        drop(by_server);
         let (mut columns, least) = Columns::new(batch, cluster, clock, &parts);
 
         let mut pieces: Vec<Piece> = Vec::with_capacity(parts.len() + columns.servers.len());
         let releases = columns.servers.iter().map(|&server| release(clock, cluster, server)).collect();
         let mut matrix =
-            Matrix { cells: Vec::with_capacity(pieces.capacity()), n_rows: 0, releases, bridges: Vec::new() };
-        let mut cursors = Vec::with_capacity(pieces.capacity());
+            Matrix { cells: Vec::with_capacity(parts.len()), n_rows: 0, releases, bridges: Vec::new() };
+        let mut cursors = Vec::new();
         let mut cells: Vec<(Cell, u32)> = Vec::new();
         for of_client in parts.chunk_by(|a, b| client(a) == client(b)) {
             let slots = u64::from(cluster.client(client(&of_client[0])).slots);
@@ -157,8 +162,8 @@ impl<'a> Lanes<'a> {
                 spread(&cells, n_rows, work.div_ceil(n_rows), ticks_of, &mut matrix, &mut cursors);
             } else {
                 let row = matrix.n_rows as u32;
+                cursors.push(Cursor { cell: matrix.cells.len() as u32, piece: first as u32, ticks: 0 });
                 matrix.cells.extend(cells.iter().map(|(cell, _)| Cell { row, ..*cell }));
-                cursors.extend(cells.iter().map(|&(_, piece)| Cursor { piece, ticks: 0 }));
             }
             matrix.n_rows += n_rows as usize;
         }
@@ -174,7 +179,7 @@ impl<'a> Lanes<'a> {
             least = least.max(total);
             guaranteed = guaranteed.max(total);
         }
-        if let Some(found) = self.attempt(cluster, least) {
+        if let Some(found) = self.greedy(cluster, least).or_else(|| self.attempt(cluster, least)) {
             return found;
         }
         // Searches between a length that failed and one that cannot fail.
@@ -196,6 +201,16 @@ impl<'a> Lanes<'a> {
         found.unwrap_or_else(|| unreachable!("this length is guaranteed"))
     }
 
+    /// A schedule of at most this length, if it leaves so much time that a fast heuristic finds one.
+    fn greedy(&self, cluster: &Cluster, length: u64) -> Option<Runs> {
+        if cluster.max_concurrent().is_some() {
+            return None;
+        }
+        let starts = open_shop::greedy::starts(&self.matrix, length)?;
+        let end = self.matrix.cells.iter().zip(&starts).map(|(cell, start)| start + cell.amount).max()?;
+        Some(Runs { starts, further: Vec::new(), end })
+    }
+
     /// A schedule of at most this length, if one is found.
     fn attempt(&self, cluster: &Cluster, length: u64) -> Option<Runs> {
         let n_cells = self.matrix.cells.len();
@@ -215,19 +230,19 @@ impl<'a> Lanes<'a> {
         done.then_some(runs)
     }
 
-    /// The transfers of a schedule, by request and start.
-    fn transfers(&self, batch: &Batch, choice: &Choice, runs: &Runs) -> Vec<Transfer> {
-        // Nearly all requests have one transfer, and only its start is still unknown.
+    /// What a schedule does when: the starts of requests that have one transfer, as nearly all have, and the transfers
+    /// of the others, by request and start.
+    fn intervals(&self, batch: &Batch, runs: &Runs) -> (Vec<u64>, Vec<Interval>) {
         let mut starts = vec![NONE; batch.n_requests()];
         let mut others: Vec<Interval> = Vec::new();
-        let further = sorted_by(runs.further.iter().copied(), self.cursors.len(), |run| run.cell);
+        let further = sorted_by(runs.further.iter().copied(), self.matrix.cells.len(), |run| run.cell);
         let mut further = further.chunk_by(|a, b| a.cell == b.cell).peekable();
-        for (((id, cell), &cursor), &start) in
-            (0..).zip(&self.matrix.cells).zip(&self.cursors).zip(&runs.starts)
-        {
+        let mut cursors = self.cursors.iter().peekable();
+        let mut at = Cursor { cell: 0, piece: 0, ticks: 0 };
+        for ((id, cell), &start) in (0..).zip(&self.matrix.cells).zip(&runs.starts) {
+            at = cursors.next_if(|cursor| cursor.cell == id).copied().unwrap_or(at);
             let rest = further.next_if(|rest| rest[0].cell == id).unwrap_or_default();
             let ticks = cell.amount - rest.iter().map(|run| run.ticks).sum::<u64>();
-            let mut at = cursor;
             let first = Run { cell: id, start, ticks };
             for &Run { mut start, ticks: mut left, .. } in std::iter::once(&first).chain(rest) {
                 while left > 0 {
@@ -244,7 +259,7 @@ impl<'a> Lanes<'a> {
                     }
                     (start, left, at.ticks) = (start + taken, left - taken, at.ticks + taken);
                     if at.ticks == ticks {
-                        at = Cursor { piece: at.piece + 1, ticks: 0 };
+                        at = Cursor { piece: at.piece + 1, ticks: 0, ..at };
                     }
                 }
             }
@@ -254,20 +269,7 @@ impl<'a> Lanes<'a> {
         others.dedup_by(|next, kept| kept.join(next));
         // An interval of less than a billionth of a block is part of the next one.
         others.retain(|other| !other.blocks.is_zero());
-        let mut others = others.into_iter().peekable();
-        let mut transfers = Vec::with_capacity(starts.len() + others.len());
-        for ((request, &server), &start) in (0..).zip(&choice.servers).zip(&starts) {
-            let blocks = batch.blocks(request as usize);
-            if start != NONE || blocks == 0 {
-                let start = if blocks > 0 { self.clock.rounded(start) } else { Fixed::ZERO };
-                transfers.push(Transfer { request, server, start, blocks: blocks.into() });
-            }
-            while let Some(Interval { start, server, blocks, .. }) = others.next_if(|t| t.request == request)
-            {
-                transfers.push(Transfer { request, server, start: self.clock.rounded(start), blocks });
-            }
-        }
-        transfers
+        (starts, others)
     }
 }
 
@@ -292,6 +294,29 @@ impl Interval {
         }
         continues
     }
+}
+
+/// All transfers, by request and start: those of requests with a known start, and the others.
+fn transfers(
+    batch: &Batch,
+    choice: &Choice,
+    clock: &Clock,
+    starts: &[u64],
+    others: Vec<Interval>,
+) -> Vec<Transfer> {
+    let mut others = others.into_iter().peekable();
+    let mut transfers = Vec::with_capacity(starts.len() + others.len());
+    for ((request, &server), &start) in (0..).zip(&choice.servers).zip(starts) {
+        let blocks = batch.blocks(request as usize);
+        if start != NONE || blocks == 0 {
+            let start = if blocks > 0 { clock.rounded(start) } else { Fixed::ZERO };
+            transfers.push(Transfer { request, server, start, blocks: blocks.into() });
+        }
+        while let Some(Interval { start, server, blocks, .. }) = others.next_if(|t| t.request == request) {
+            transfers.push(Transfer { request, server, start: clock.rounded(start), blocks });
+        }
+    }
+    transfers
 }
 
 /// The blocks of a part that are moved between two of its ticks. The shares add up to whole blocks.
@@ -412,13 +437,13 @@ fn spread(
     let rows = matrix.n_rows as u32..(matrix.n_rows as u64 + n_rows) as u32;
     let mut rooms: BinaryHeap<(u64, Reverse<u32>)> = rows.map(|row| (share, Reverse(row))).collect();
     for &(Cell { column, amount: mut left, .. }, piece) in cells {
-        let mut cursor = Cursor { piece, ticks: 0 };
+        let mut cursor = Cursor { cell: 0, piece, ticks: 0 };
         while left > 0
             && let Some((room, Reverse(row))) = rooms.pop()
         {
             let amount = left.min(room);
+            cursors.push(Cursor { cell: matrix.cells.len() as u32, ..cursor });
             matrix.cells.push(Cell { row, column, amount });
-            cursors.push(cursor);
             left -= amount;
             if room > amount {
                 rooms.push((room - amount, Reverse(row)));
@@ -428,7 +453,7 @@ fn spread(
                 let step = passed.min(ticks_of(cursor.piece) - cursor.ticks);
                 (passed, cursor.ticks) = (passed - step, cursor.ticks + step);
                 if cursor.ticks == ticks_of(cursor.piece) {
-                    cursor = Cursor { piece: cursor.piece + 1, ticks: 0 };
+                    cursor = Cursor { piece: cursor.piece + 1, ticks: 0, ..cursor };
                 }
             }
         }

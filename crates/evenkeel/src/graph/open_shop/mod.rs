@@ -16,6 +16,7 @@
 //! never tight while one of its columns is not yet released.
 
 mod agenda;
+pub(crate) mod greedy;
 mod links;
 
 use agenda::Agenda;
