@@ -34,6 +34,7 @@ fn the_examples_in_the_help() {
         (echo server; printf 's%d\\n' {0..999}) > servers.csv;
         printf 'app,server,read,shuffle\\na,s0,1,0\\nb,s0,1,5\\n' > queue.csv;
         printf 'object,offset,bytes\\n17,0,4194304\\n' > writes.csv;
+        mkdir east west; seq 1000 > east/numbers; cp east/numbers west;
         printf 'task,bytes,replicas\\nt0,1,s0|s1\\n' > tasks.csv; printf 'process,server\\np0,s0\\n' > procs.csv",
         folder.path(),
     );
@@ -52,6 +53,8 @@ fn the_examples_in_the_help() {
         "simulate",
         "reproduce",
         "demo",
+        "get",
+        "locate",
         "import",
         "import hdfs-fsck",
         "import metalink",

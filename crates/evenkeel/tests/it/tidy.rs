@@ -47,11 +47,13 @@ const ROOMS: [(&str, &[&str]); 19] = [
 ];
 
 /// Which crates of the workspace each crate may depend on.
-const CRATES: [(&str, &[&str]); 4] = [
+const CRATES: [(&str, &[&str]); 6] = [
     ("evenkeel", &[]),
     ("evenkeel-sim", &["evenkeel"]),
     ("evenkeel-formats", &["evenkeel", "evenkeel-sim"]),
-    ("evenkeel-cli", &["evenkeel", "evenkeel-sim", "evenkeel-formats"]),
+    ("evenkeel-store", &[]),
+    ("evenkeel-node", &["evenkeel", "evenkeel-store"]),
+    ("evenkeel-cli", &["evenkeel", "evenkeel-sim", "evenkeel-formats", "evenkeel-store", "evenkeel-node"]),
 ];
 
 fn core() -> &'static Path {
