@@ -5,7 +5,7 @@ use std::fmt;
 use std::ops::Range;
 
 use futures_util::TryStreamExt;
-use futures_util::future::try_join_all;
+use futures_util::future::join_all;
 
 use crate::error::{Problem, StoreError};
 use crate::{Body, Hash, Object, Source};
@@ -53,6 +53,11 @@ pub struct Copy {
 /// Something about a data set that its owner should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
+    /// A mirror cannot be listed. It is not used.
+    Unlisted {
+        /// Which, and why.
+        why: String,
+    },
     /// A mirror has something else under a key. It is not used for that key.
     Differs {
         /// The key.
@@ -78,6 +83,7 @@ pub enum Remark {
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Unlisted { why } => write!(f, "{why}; this mirror is not used"),
             Self::Differs { key, server } => {
                 write!(f, "{key} at {server} is not the same as at the mirrors before it, and is not used")
             }
@@ -95,10 +101,24 @@ impl fmt::Display for Remark {
 }
 
 impl Catalogue {
-    /// Lists mirrors of the same data.
+    /// Lists mirrors of the same data. A mirror that cannot be listed is left out, unless none can.
     pub async fn of_mirrors(sources: Vec<Box<dyn Source>>, trust: Trust) -> Result<Self, StoreError> {
         let listings = sources.iter().map(|source| source.list().try_concat());
-        let listings: Vec<Vec<Object>> = try_join_all(listings).await?;
+        let listings: Vec<Result<Vec<Object>, StoreError>> = join_all(listings).await;
+        let (mut listed, mut unlisted, mut last_error) = (Vec::new(), Vec::new(), None);
+        for (source, listing) in sources.into_iter().zip(listings) {
+            match listing {
+                Ok(objects) => listed.push((source, objects)),
+                Err(error) => {
+                    unlisted.push(Remark::Unlisted { why: error.to_string() });
+                    last_error = Some(error);
+                }
+            }
+        }
+        let (sources, listings): (Vec<_>, Vec<_>) = listed.into_iter().unzip();
+        if let Some(error) = last_error.filter(|_| sources.is_empty()) {
+            return Err(error);
+        }
         let mut servers: Vec<String> = Vec::new();
         for name in sources.iter().flat_map(|source| source.servers()) {
             if !servers.contains(name) {
@@ -113,7 +133,7 @@ impl Catalogue {
         }
         let mut merged = Merger::new(&sources, trust);
         let objects = of_key.into_iter().map(|(key, copies)| merged.merge(key, copies)).collect();
-        let remarks = merged.remarks();
+        let remarks = [unlisted, merged.remarks()].concat();
         Ok(Self { sources, servers, objects, remarks })
     }
 

@@ -107,3 +107,16 @@ async fn random_faults_never_lead_to_wrong_bytes() {
     }
     println!("{} schedules, {n_bytes} bytes received, {n_missing} objects missing with a reason", 24 * times);
 }
+
+/// A mirror that cannot even be listed is left out.
+#[tokio::test]
+async fn a_dead_mirror_is_left_out() {
+    let files = files();
+    let good = Server::start(&files, true, |_| None).await;
+    let folder = tempfile::tempdir().unwrap();
+    // Nothing listens at the discard port.
+    let mirrors = ["http://127.0.0.1:9/".to_owned(), good.address.clone()];
+    let report = get_mirrors(&mirrors, Trust::Checksums, folder.path(), &quick()).await;
+    assert_eq!(report.failures, []);
+    verify(&files, folder.path(), &report);
+}

@@ -86,9 +86,15 @@ impl Http {
         }
         let look_ups = files.into_iter().map(|url| async move {
             let key = listing::key(&self.base, &url)?;
-            self.look_up(key, url).await
+            match self.look_up(key, url).await {
+                Ok(object) => Ok(Some(object)),
+                // It was removed after the folder was listed.
+                Err(StoreError { problem: Problem::NotFound, .. }) => Ok(None),
+                Err(error) => Err(error),
+            }
         });
-        let objects = stream::iter(look_ups).buffered(N_AT_ONCE).try_collect().await?;
+        let objects: Vec<Option<Object>> = stream::iter(look_ups).buffered(N_AT_ONCE).try_collect().await?;
+        let objects = objects.into_iter().flatten().collect();
         Ok((objects, folders))
     }
 }

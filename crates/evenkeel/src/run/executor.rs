@@ -108,9 +108,9 @@ impl Executor {
             now_ns,
             has_begun: false,
             requests: Requests::with_capacity(plan.transfers.len()),
-            pieces: Vec::with_capacity(plan.transfers.len()),
+            pieces: Vec::new(),
             free_pieces: Vec::new(),
-            marks: Marks::with_capacity(plan.transfers.len()),
+            marks: Marks::queued(0),
             clients: Side::new([].into_iter()),
             servers: Side::new([].into_iter()),
             gauges: Gauge::all(cluster, settings.block_ns, now_ns),
@@ -149,27 +149,21 @@ impl Executor {
         if !transfers.is_sorted_by_key(|transfer| transfer.request) {
             transfers.to_mut().sort_by_key(|transfer| transfer.request);
         }
-        let mut cuts = Vec::with_capacity(transfers.len());
-        let mut order = Vec::with_capacity(transfers.len());
-        for of_request in transfers.chunk_by(|a, b| a.request == b.request) {
-            self.cut_as_planned(batch, of_request, &mut cuts, &mut order)?;
-        }
+        // Pieces are numbered by planned start, so that those in flight together are together in memory.
+        let mut order: Vec<(Fixed, u32)> = transfers.iter().map(|transfer| transfer.start).zip(0..).collect();
         order.sort_by_key(|&(start, _)| start);
-        self.number_pieces(&cuts, &order);
+        let mut numbers = vec![NONE; order.len()];
+        (0..).zip(&order).for_each(|(number, &(_, transfer))| numbers[transfer as usize] = number);
+        self.pieces.resize(order.len(), Piece::NOTHING);
+        self.marks = Marks::queued(order.len());
+        let mut numbers = numbers.as_slice();
+        for of_request in transfers.chunk_by(|a, b| a.request == b.request) {
+            let (own, others) = numbers.split_at(of_request.len());
+            self.cut_as_planned(batch, of_request, own)?;
+            numbers = others;
+        }
         self.list_pieces();
         Ok(())
-    }
-
-    /// Numbers the pieces by planned start, so that pieces in flight together are together in memory.
-    fn number_pieces(&mut self, cuts: &[Piece], order: &[(Fixed, u32)]) {
-        let mut numbers = vec![NONE; cuts.len()];
-        (0..).zip(order).for_each(|(number, &(_, cut))| numbers[cut as usize] = number);
-        for &(_, cut) in order {
-            let piece = cuts[cut as usize];
-            self.pieces.push(Piece { next: numbers[piece.next as usize], ..piece });
-            self.marks.push();
-        }
-        self.requests.renumber_pieces(&numbers);
     }
 
     /// Adds a piece to the ring of its request.
@@ -185,13 +179,12 @@ impl Executor {
         self.pieces[piece as usize].next = next;
     }
 
-    /// Cuts a request into pieces, and records when each is to start.
+    /// Cuts a request into pieces with these numbers.
     fn cut_as_planned(
         &mut self,
         batch: &Batch,
         transfers: &[Transfer],
-        cuts: &mut Vec<Piece>,
-        order: &mut Vec<(Fixed, u32)>,
+        numbers: &[u32],
     ) -> Result<(), BadPlan> {
         let row = transfers[0].request;
         if row as usize >= batch.n_requests() {
@@ -200,34 +193,31 @@ impl Executor {
         let holders = batch.replicas().of(row as usize);
         let (client, blocks) = (batch.client(row as usize), batch.blocks(row as usize));
         let request = self.requests.insert(RequestId(row.into()), client, blocks, holders);
-        let (size, first) = (self.size(request), cuts.len());
-        let mut planned: Nanoblocks = 0;
-        for &Transfer { server, start, blocks, .. } in transfers {
+        let size = self.size(request);
+        let (mut planned, mut last): (Nanoblocks, _) = (0, None);
+        for (&Transfer { server, start, blocks, .. }, &number) in transfers.iter().zip(numbers) {
             if !holders.contains(&server) {
                 return Err(BadPlan::NotHeld { request: row, server });
             }
             // Blocks that were rounded up beyond the end are cut off; blocks missing at the end are added below.
             let within = blocks.nanos().min(size.saturating_sub(planned));
             if within > 0 {
-                order.push((start, cuts.len() as u32));
                 let due_ns = self.due_ns(start, server, within);
-                cuts.push(Piece { due_ns, ..self.piece(request, server, planned, within) });
+                self.pieces[number as usize] =
+                    Piece { due_ns, ..self.piece(request, server, planned, within) };
+                self.join_ring(number);
+                last = Some(number);
+            } else {
+                self.free_piece(number);
             }
             planned += blocks.nanos();
         }
         if planned.abs_diff(size) > ROUNDED {
             return Err(BadPlan::NotWhole(row));
         }
-        let of_request = &mut cuts[first..];
-        if let Some(last) = of_request.last_mut().filter(|_| planned < size) {
+        if let Some(last) = last.filter(|_| planned < size) {
+            let last = &mut self.pieces[last as usize];
             last.blocks = Fixed::from_nanos(last.size() + (size - planned)).unwrap_or(last.blocks);
-        }
-        // The ring of the request's pieces.
-        (first as u32 + 1..).zip(of_request.iter_mut()).for_each(|(next, piece)| piece.next = next);
-        if let Some(last) = of_request.last_mut() {
-            last.next = first as u32;
-            self.requests[request].first = first as u32;
-            self.requests[request].n_left = of_request.len() as u32;
         }
         Ok(())
     }
@@ -235,14 +225,18 @@ impl Executor {
     fn list_pieces(&mut self) {
         let (clients, servers) = (self.cluster.clients(), self.cluster.servers());
         let (mut n_of_client, mut n_of_server) = (vec![0; clients.len()], vec![0; servers.len()]);
-        for piece in &self.pieces {
+        let queued = || {
+            // A transfer of nothing has left its number unused.
+            (0..).zip(&self.pieces).filter(|&(number, _)| self.marks.state(number) == State::Queued)
+        };
+        for (_, piece) in queued() {
             n_of_client[piece.client.index()] += 1;
             n_of_server[piece.server.index()] += 1;
         }
         self.clients = Side::new(clients.iter().map(|client| client.slots).zip(n_of_client));
         self.servers = Side::new(servers.iter().map(|server| server.slots).zip(n_of_server));
         let is_limited = self.cluster.max_concurrent().is_some();
-        for (number, piece) in (0..).zip(&self.pieces) {
+        for (number, piece) in queued() {
             if is_limited {
                 self.in_turn.push_back(self.marks.entry(number, NONE));
             }

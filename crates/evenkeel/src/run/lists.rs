@@ -46,6 +46,18 @@ pub(super) struct Piece {
 }
 
 impl Piece {
+    /// Stands where no piece is yet.
+    pub(super) const NOTHING: Self = Self {
+        request: NONE,
+        id: RequestId(0),
+        client: ClientId(0),
+        server: ServerId(0),
+        next: NONE,
+        offset: Fixed::ZERO,
+        blocks: Fixed::ZERO,
+        due_ns: u64::MAX,
+    };
+
     pub(super) fn size(&self) -> Nanoblocks {
         self.blocks.nanos()
     }
@@ -67,8 +79,9 @@ const N_STATES: u32 = 8;
 pub(super) struct Marks(Vec<u32>);
 
 impl Marks {
-    pub(super) fn with_capacity(n: usize) -> Self {
-        Self(Vec::with_capacity(n))
+    /// Pieces that are all to be queued.
+    pub(super) fn queued(n: usize) -> Self {
+        Self(vec![State::Queued as u32; n])
     }
 
     /// Adds a piece, which is to be queued.

@@ -42,13 +42,6 @@ impl Requests {
         Self { places: Vec::with_capacity(n), ..Self::default() }
     }
 
-    /// Pieces have been numbered anew: the new number of each.
-    pub(super) fn renumber_pieces(&mut self, numbers: &[u32]) {
-        for request in &mut self.places {
-            request.first = numbers.get(request.first as usize).copied().unwrap_or(NONE);
-        }
-    }
-
     /// The number of open requests.
     pub(super) fn len(&self) -> usize {
         self.places.len() - self.free.len()
