@@ -25,7 +25,8 @@ mod catalogue;
 mod error;
 mod folder;
 mod hash;
-pub mod http;
+mod http;
+mod metalink;
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -40,6 +41,7 @@ pub use error::{Problem, StoreError};
 pub use folder::Folder;
 pub use hash::{Algorithm, Hash, Hasher};
 pub use http::Http;
+pub use metalink::{Metalink, MirroredFile};
 
 /// The bytes of a range, in order, as they come.
 pub type Body = BoxStream<'static, Result<Bytes, StoreError>>;

@@ -35,7 +35,8 @@ Examples:
   evenkeel get --mirror east/ --mirror west/ --trust sizes --overwrite --json there/
 
 Mirrors hold the same data; several sources without --mirror hold different data. An address that ends with / is a folder, \
-listed by WebDAV or its index page. A bearer token comes from BEARER_TOKEN or BEARER_TOKEN_FILE, proxies from the usual \
+listed by WebDAV or its index page. A file that ends with .meta4 or .metalink is a Metalink: its files are read from all \
+their mirrors, and verified by their hashes. A bearer token comes from BEARER_TOKEN or BEARER_TOKEN_FILE, proxies from the usual \
 variables.
 
 The plan reads from each server what it can send in the least time for all, by rates that are measured at first or given in \

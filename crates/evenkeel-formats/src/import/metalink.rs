@@ -28,8 +28,27 @@ use crate::numbers;
 const MOST_LEVELS: usize = 64;
 /// The maximum length of a size or a URL.
 const MOST_TEXT_BYTES: usize = 1 << 16;
+/// The maximum number of addresses and hashes of a file.
+const MOST_OF_EACH: usize = 10_000;
 /// The priority of a URL without one, by RFC 5854.
 const LAST_PRIORITY: u64 = 999_999;
+
+/// A file of a Metalink.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetalinkFile {
+    /// Its name.
+    pub name: String,
+    /// Its size, if it is given.
+    pub bytes: Option<u64>,
+    /// The hashes of the whole file: the name of the algorithm, and the value in hexadecimal digits.
+    pub hashes: Vec<(String, String)>,
+    /// Where it can be had: priority and address, as written. The lowest priority is best.
+    pub urls: Vec<(u64, String)>,
+    /// The size of the pieces of which there are hashes.
+    pub piece_bytes: Option<u64>,
+    /// The number of hashes of pieces.
+    pub n_pieces: u64,
+}
 
 /// Reads a Metalink. With `by_piece`, a file that has hashes of its pieces gets a request for each piece.
 pub fn read_metalink(
@@ -38,11 +57,28 @@ pub fn read_metalink(
     by_piece: bool,
     into: &mut Gathered,
 ) -> Result<(), InputError> {
+    read_metalink_files(reader, file, |place, file| add_file(place, file, by_piece, into))
+}
+
+/// Reads the files of a Metalink, one after the other.
+pub fn read_metalink_files(
+    reader: impl BufRead,
+    file: &str,
+    mut found: impl FnMut(&Place<'_>, MetalinkFile) -> Result<(), String>,
+) -> Result<(), InputError> {
     let (limited, meter) = Limited::open(reader, file)?;
     let mut xml = Reader::from_reader(limited);
     let mut buffer = Vec::new();
-    let mut document =
-        Document { into, by_piece, levels: Vec::new(), text: String::new(), file: None, is_metalink: false };
+    let mut document = Document {
+        found: &mut found,
+        levels: Vec::new(),
+        text: String::new(),
+        file: None,
+        priority: 0,
+        kind: String::new(),
+        has_pieces: false,
+        is_metalink: false,
+    };
     loop {
         buffer.clear();
         let event = xml.read_event_into(&mut buffer);
@@ -73,33 +109,27 @@ enum Level {
     Url,
     Verification,
     Pieces,
+    /// Of a piece.
     Hash,
+    /// Of the whole file.
+    FileHash,
     Other,
 }
 
 struct Document<'a> {
-    into: &'a mut Gathered,
-    by_piece: bool,
+    found: &'a mut dyn FnMut(&Place<'_>, MetalinkFile) -> Result<(), String>,
     levels: Vec<Level>,
-    /// The text of the current size or URL.
+    /// The text of the current size, URL or hash.
     text: String,
-    file: Option<FileElement>,
-    is_metalink: bool,
-}
-
-/// The file being read.
-#[derive(Default)]
-struct FileElement {
-    name: String,
-    bytes: Option<u64>,
+    /// The file being read.
+    file: Option<MetalinkFile>,
     /// The priority of the URL being read.
     priority: u64,
-    /// Priority, server and host of each mirror.
-    mirrors: Vec<(u64, String, String)>,
-    piece_bytes: Option<u64>,
-    n_pieces: u64,
+    /// The algorithm of the hash being read.
+    kind: String,
     /// Only the first list of pieces counts.
     has_pieces: bool,
+    is_metalink: bool,
 }
 
 impl Document<'_> {
@@ -145,12 +175,14 @@ impl Document<'_> {
         self.text.clear();
         if level == Level::File {
             let name = attribute(start, "name")?.ok_or("the file has no name; write <file name=\"…\">")?;
-            self.file = Some(FileElement { name, ..FileElement::default() });
+            self.file = Some(MetalinkFile { name, ..MetalinkFile::default() });
+            self.has_pieces = false;
         }
         let Some(file) = &mut self.file else { return Ok(()) };
         match level {
-            Level::Url => file.priority = priority(start)?,
-            Level::Pieces if !file.has_pieces => {
+            Level::Url => self.priority = priority(start)?,
+            Level::FileHash => self.kind = attribute(start, "type")?.unwrap_or_default(),
+            Level::Pieces if !self.has_pieces => {
                 let length = attribute(start, "length")?.ok_or("the pieces have no length")?;
                 file.piece_bytes =
                     Some(numbers::whole(length.trim(), "length of pieces")?).filter(|&bytes| bytes > 0);
@@ -166,61 +198,77 @@ impl Document<'_> {
         let Some(file) = &mut self.file else { return Ok(()) };
         match level {
             Some(Level::Size) => file.bytes = Some(numbers::whole(text.trim(), "size")?),
-            Some(Level::Hash) if !file.has_pieces => file.n_pieces += 1,
-            Some(Level::Pieces) => file.has_pieces = true,
-            Some(Level::Url) => match server(text.trim()) {
-                Some((server, host)) => file.mirrors.push((file.priority, server, host)),
-                None => self.into.remarks.note(Kind::UnusableUrl, place, text.trim()),
-            },
+            Some(Level::Hash) if !self.has_pieces => file.n_pieces += 1,
+            Some(Level::Pieces) => self.has_pieces = true,
+            Some(Level::FileHash) => {
+                file.hashes.push((std::mem::take(&mut self.kind), text.trim().to_owned()));
+            }
+            Some(Level::Url) => file.urls.push((self.priority, text.trim().to_owned())),
             Some(Level::File) => {
-                let file = std::mem::take(file);
+                let mut file = std::mem::take(file);
                 self.file = None;
-                return self.add_file(place, file);
+                file.urls.sort_by_key(|(priority, _)| *priority);
+                return (self.found)(place, file);
             }
             _ => {}
         }
-        Ok(())
+        match &self.file {
+            Some(file) if file.urls.len().max(file.hashes.len()) > MOST_OF_EACH => {
+                Err(format!("the file has more than {MOST_OF_EACH} addresses or hashes; remove some"))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn add_text(&mut self, text: &str) -> Result<(), String> {
-        if !matches!(self.levels.last(), Some(Level::Size | Level::Url)) {
+        if !matches!(self.levels.last(), Some(Level::Size | Level::Url | Level::FileHash)) {
             return Ok(());
         }
         self.text.push_str(text);
         if self.text.len() > MOST_TEXT_BYTES {
-            return Err("a size or a URL is longer than 64 KiB; is something not closed?".to_owned());
+            return Err("a size, a URL or a hash is longer than 64 KiB; is something not closed?".to_owned());
         }
         Ok(())
     }
+}
 
-    fn add_file(&mut self, place: &Place<'_>, mut file: FileElement) -> Result<(), String> {
-        let Some(bytes) = file.bytes else {
-            self.into.remarks.note(Kind::NoSize, place, file.name);
-            return Ok(());
-        };
-        if file.mirrors.is_empty() {
-            self.into.remarks.note(Kind::NoMirror, place, file.name);
-            return Ok(());
+/// Adds the requests for a file.
+fn add_file(
+    place: &Place<'_>,
+    file: MetalinkFile,
+    by_piece: bool,
+    into: &mut Gathered,
+) -> Result<(), String> {
+    let mut mirrors = Vec::new();
+    for (_, url) in &file.urls {
+        match server(url) {
+            Some(mirror) => mirrors.push(mirror),
+            None => into.remarks.note(Kind::UnusableUrl, place, url.as_str()),
         }
-        file.mirrors.sort_by_key(|(priority, ..)| *priority);
-        let replicas: Vec<&str> = file.mirrors.iter().map(|(_, server, _)| &**server).collect();
-        let chunk = Chunk { name: &file.name, bytes, replicas: &replicas, client: None };
-        if let Some(piece_bytes) = file.piece_bytes.filter(|_| self.by_piece && bytes > 0) {
-            let (n, expected) = (file.n_pieces, bytes.div_ceil(piece_bytes));
-            if n != expected {
-                return Err(format!(
-                    "the file has {expected} pieces, but {n} hashes; get a correct Metalink"
-                ));
-            }
-            self.into.add_in_pieces(&chunk, piece_bytes)?;
-        } else {
-            if self.by_piece && file.piece_bytes.is_none() {
-                self.into.remarks.note(Kind::NoPieces, place, &*file.name);
-            }
-            self.into.add(&chunk)?;
-        }
-        file.mirrors.iter().try_for_each(|(_, server, host)| self.into.set_host(server, host))
     }
+    let Some(bytes) = file.bytes else {
+        into.remarks.note(Kind::NoSize, place, file.name);
+        return Ok(());
+    };
+    if mirrors.is_empty() {
+        into.remarks.note(Kind::NoMirror, place, file.name);
+        return Ok(());
+    }
+    let replicas: Vec<&str> = mirrors.iter().map(|(server, _)| &**server).collect();
+    let chunk = Chunk { name: &file.name, bytes, replicas: &replicas, client: None };
+    if let Some(piece_bytes) = file.piece_bytes.filter(|_| by_piece && bytes > 0) {
+        let (n, expected) = (file.n_pieces, bytes.div_ceil(piece_bytes));
+        if n != expected {
+            return Err(format!("the file has {expected} pieces, but {n} hashes; get a correct Metalink"));
+        }
+        into.add_in_pieces(&chunk, piece_bytes)?;
+    } else {
+        if by_piece && file.piece_bytes.is_none() {
+            into.remarks.note(Kind::NoPieces, place, &*file.name);
+        }
+        into.add(&chunk)?;
+    }
+    mirrors.iter().try_for_each(|(server, host)| into.set_host(server, host))
 }
 
 /// What an element means, depending on its parent.
@@ -235,6 +283,7 @@ fn level(name: &str, parent: Option<Level>) -> Level {
         ("verification", Some(Level::File)) => Level::Verification,
         ("pieces", Some(Level::File | Level::Verification)) => Level::Pieces,
         ("hash", Some(Level::Pieces)) => Level::Hash,
+        ("hash", Some(Level::File | Level::Verification)) => Level::FileHash,
         _ => Level::Other,
     }
 }

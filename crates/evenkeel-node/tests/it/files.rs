@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_node::{GetError, Options, Report, get};
-use evenkeel_store::{Catalogue, Trust, open};
+use evenkeel_store::{Algorithm, Catalogue, Hasher, Metalink, MirroredFile, Trust, open};
 use tokio::sync::watch;
 
 use crate::web::Server;
@@ -123,4 +123,36 @@ async fn two_reads_into_one_folder_do_not_mix() {
     let second = get(Arc::new(catalogue), to.path(), &quick(), stopped, &mut |_| {}).await;
     assert!(matches!(second, Err(GetError::Destination { .. })), "{second:?}");
     first.abort();
+}
+
+/// The mirrors of a Metalink have addresses of their own, and its hash finds the one that is damaged.
+#[tokio::test]
+async fn a_metalink_is_read_from_all_its_mirrors() {
+    let data = noise(7, 100_000);
+    let mut hasher = Hasher::new(Algorithm::Sha256);
+    hasher.update(&data);
+    let hash = hasher.finish();
+    let here = Server::start(&BTreeMap::from([("disk.iso".to_owned(), data.clone())]), false, |_| None).await;
+    let damaged = |_| Some(crate::web::Fault::Damage);
+    let there = Server::start(&BTreeMap::from([("pub".to_owned(), data.clone())]), false, damaged).await;
+    let urls = vec![
+        "ftp://127.0.0.1/disk.iso".to_owned(),
+        format!("{}pub", there.address),
+        format!("{}disk.iso", here.address),
+    ];
+    let file = MirroredFile { name: "iso/disk.iso".to_owned(), bytes: None, hashes: vec![hash], urls };
+    let (metalink, unusable) = Metalink::new(vec![file]);
+    assert_eq!(unusable.len(), 1, "{unusable:?}");
+    let catalogue = Catalogue::of_mirrors(vec![Box::new(metalink)], Trust::Checksums).await.unwrap();
+    let to = tempfile::tempdir().unwrap();
+    let (_stop, stopped) = watch::channel(false);
+    let report = get(Arc::new(catalogue), to.path(), &quick(), stopped, &mut |_| {}).await.unwrap();
+    assert_eq!((report.failures.len(), report.n_unverified), (0, 0), "{report:?}");
+    assert_eq!(
+        report.damaged.len(),
+        2,
+        "read from both, then from the damaged one alone: {:?}",
+        report.damaged
+    );
+    assert_eq!(fs::read(to.path().join("iso/disk.iso")).unwrap(), data);
 }

@@ -77,6 +77,12 @@ impl Http {
         Ok(object)
     }
 
+    /// The size of a file of this server.
+    pub(crate) async fn size_of(&self, url: &str) -> Result<u64, StoreError> {
+        let parsed = Url::parse(url).map_err(|error| Problem::Unsupported(error.to_string()).at(url))?;
+        Ok(self.look_up(String::new(), parsed).await?.bytes)
+    }
+
     /// What is in a folder: its files, and the folders in it.
     async fn list_folder(&self, url: Url) -> Result<(Vec<Object>, Vec<Url>), StoreError> {
         let entries = listing::entries(self, &url).await?;
