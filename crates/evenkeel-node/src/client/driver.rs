@@ -19,6 +19,8 @@ use super::work::{BYTE_NS, Item, Planned};
 
 /// Messages that may wait for the driver. Transfers wait when there are more, and so do their servers.
 const N_MESSAGES: usize = 64;
+/// Bytes of a transfer that are held in memory before they are written.
+const MOST_HELD: u64 = 4 << 20;
 /// How often progress is shown and the journal written out.
 const TICK: Duration = Duration::from_millis(100);
 /// How often the executor is told how far a transfer is. Networks send in bursts, which say nothing about a server.
@@ -64,7 +66,9 @@ struct Receiving {
     offset: u64,
     bytes: u64,
     received: u64,
+    /// What was received and is not being written yet, and how much that is.
     chunks: Vec<Bytes>,
+    held: u64,
     /// When the executor was last told how far it is.
     told: Instant,
     task: AbortHandle,
@@ -206,7 +210,12 @@ impl Run<'_> {
                 let Some(receiving) = self.receiving.get_mut(&transfer) else { return Ok(()) };
                 receiving.received += chunk.len() as u64;
                 self.driver.tallies[receiving.server].bytes += chunk.len() as u64;
+                receiving.held += chunk.len() as u64;
                 receiving.chunks.push(chunk);
+                if receiving.held >= MOST_HELD {
+                    self.write(transfer).await?;
+                }
+                let Some(receiving) = self.receiving.get_mut(&transfer) else { return Ok(()) };
                 if receiving.told.elapsed() < TOLD_EVERY {
                     return Ok(());
                 }
@@ -226,6 +235,7 @@ impl Run<'_> {
                 let cause = cause(&error.problem);
                 if cause == Cause::Damaged {
                     receiving.chunks.clear();
+                    receiving.held = 0;
                 }
                 let tally = &mut self.driver.tallies[server];
                 (tally.n_failures, tally.last_error) = (tally.n_failures + 1, Some(error.to_string()));
@@ -310,22 +320,31 @@ impl Run<'_> {
         });
         let task = task.abort_handle();
         let (chunks, told) = (Vec::new(), Instant::now());
-        let receiving = Receiving { item, server, offset, bytes, received: 0, chunks, told, task };
+        let receiving = Receiving { item, server, offset, bytes, received: 0, chunks, held: 0, told, task };
         self.receiving.insert(transfer, receiving);
     }
 
     /// Ends a transfer, and writes what it has received.
     async fn keep(&mut self, transfer: TransferId) -> io::Result<()> {
-        let Some(receiving) = self.receiving.remove(&transfer) else { return Ok(()) };
-        receiving.task.abort();
-        debug_assert!(receiving.received <= receiving.bytes);
-        let object = self.driver.items[receiving.item].object;
-        if receiving.chunks.is_empty() {
-            return Ok(());
+        self.write(transfer).await?;
+        if let Some(receiving) = self.receiving.remove(&transfer) {
+            receiving.task.abort();
+            debug_assert!(receiving.received <= receiving.bytes);
         }
-        let Some(target) = &self.driver.targets[object] else { return Ok(()) };
+        Ok(())
+    }
+
+    /// Writes what a transfer has received since the last time.
+    async fn write(&mut self, transfer: TransferId) -> io::Result<()> {
+        let Some(receiving) = self.receiving.get_mut(&transfer) else { return Ok(()) };
+        let chunks = std::mem::take(&mut receiving.chunks);
+        let at = receiving.offset + receiving.received - std::mem::take(&mut receiving.held);
+        let object = self.driver.items[receiving.item].object;
+        let Some(target) = self.driver.targets[object].as_ref().filter(|_| !chunks.is_empty()) else {
+            return Ok(());
+        };
         self.outcome.served.push((object, receiving.server));
-        self.driver.sink.write(target, receiving.offset, receiving.chunks).await
+        self.driver.sink.write(target, at, chunks).await
     }
 
     /// Plans on another thread, while transfers go on.
