@@ -125,9 +125,9 @@ pub struct Failure {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum GetError {
-    #[error("{}: {source}", path.display())]
+    #[error("cannot read into {}", path.display())]
     Destination { path: PathBuf, source: io::Error },
-    #[error("this cannot be planned: {0}")]
+    #[error("this cannot be planned")]
     Plan(#[from] ModelError),
 }
 
