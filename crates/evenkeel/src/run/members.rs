@@ -103,7 +103,9 @@ impl Executor {
         let pieces: Vec<u32> = self.ring(self.requests[request].first).collect();
         for piece in pieces {
             match self.marks.state(piece) {
-                State::Parked if self.gauges[server.index()].is_up => self.resume_at(piece, server),
+                State::Parked if self.holders(piece).any(|holder| holder == server) => {
+                    self.resume_at(piece, server);
+                }
                 // It now waits there, too.
                 State::Undecided => self.wait_for_any(piece),
                 _ => {}

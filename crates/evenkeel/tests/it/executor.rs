@@ -706,6 +706,22 @@ fn each_cause_has_its_consequence() {
     assert_eq!(told.starts.len(), n_starts + 1);
 }
 
+/// A server that sent damaged data is not asked for it again, even if it loses its replica and gets another.
+#[test]
+fn damage_is_remembered_when_a_replica_returns() {
+    let (batch, cluster) = arriving(1, 2, &[(0, 2, &[0, 1])]).build();
+    let mut told = Told::new(&batch, &cluster, &Schedule::default(), Settings::online(Pick::LeastLoaded));
+    let (transfer, _, server) = told.arrive(0)[0];
+    assert_eq!(server, 0);
+    let elsewhere = told.tell(Event::Failed { transfer, cause: Cause::Damaged });
+    assert_eq!(elsewhere[0].2, 1);
+    assert_eq!(told.tell(Event::ServerDown { server: ServerId(1) }), []);
+    let (request, server) = (id(0), ServerId(0));
+    assert_eq!(told.tell(Event::ReplicaLost { request, server }), []);
+    assert_eq!(told.tell(Event::ReplicaAdded { request, server }), []);
+    assert_eq!(told.tell(Event::ServerUp { server: ServerId(1) })[0].2, 1);
+}
+
 /// Who refuses for ever does not keep a request waiting for ever.
 #[test]
 fn refusals_have_an_end() {
