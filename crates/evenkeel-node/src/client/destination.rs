@@ -2,6 +2,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
@@ -10,7 +11,7 @@ use evenkeel_store::{Hash, Hasher};
 use super::journal;
 
 /// Bytes read at once to compute a checksum.
-const CHUNK: usize = 1 << 20;
+pub(super) const CHUNK: usize = 1 << 20;
 /// The longest name of a file on the usual file systems.
 const MOST_NAME_BYTES: usize = 255;
 
@@ -81,7 +82,7 @@ impl Destination {
 
     /// Moves complete objects to their final places. They are on disk before they have their names, and the names are on
     /// disk when this returns.
-    pub(super) fn commit(&self, places: &[Place]) -> io::Result<()> {
+    pub(super) fn commit<'a>(&self, places: impl Iterator<Item = &'a Place>) -> io::Result<()> {
         let root = File::open(&self.root)?;
         let device = root.metadata()?.dev();
         rustix::fs::syncfs(&root)?;
@@ -160,11 +161,11 @@ pub(super) fn checksum(path: &Path, like: &Hash) -> io::Result<Hash> {
 }
 
 /// The CRC-32C of a range of a file.
-pub(super) fn crc32c_of(file: &File, from: u64, to: u64) -> io::Result<u32> {
+pub(super) fn crc32c_of(file: &File, range: Range<u64>) -> io::Result<u32> {
     let mut crc = Crc::default();
-    let (mut at, mut chunk) = (from, vec![0; CHUNK]);
-    while at < to {
-        let n = (to - at).min(CHUNK as u64) as usize;
+    let (mut at, mut chunk) = (range.start, vec![0; CHUNK]);
+    while at < range.end {
+        let n = (range.end - at).min(CHUNK as u64) as usize;
         file.read_exact_at(&mut chunk[..n], at)?;
         crc.update(&chunk[..n]);
         at += n as u64;

@@ -14,7 +14,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::timeout;
 
-use super::sink::{Sink, Target};
+use super::sink::Sink;
 use super::work::{BYTE_NS, Item, Planned};
 
 /// Messages that may wait for the driver. Transfers wait when there are more, and so do their servers.
@@ -46,7 +46,7 @@ enum Next {
     Message(Message),
     Wake,
     Tick,
-    Written(io::Result<bool>),
+    Proceeded(io::Result<bool>),
     Stop,
 }
 
@@ -107,8 +107,6 @@ pub(super) struct Tally {
 pub(super) struct Driver<'a> {
     pub(super) catalogue: Arc<Catalogue>,
     pub(super) items: &'a [Item],
-    /// By object; `None` where nothing is read.
-    pub(super) targets: &'a [Option<Target>],
     pub(super) sink: &'a mut Sink,
     pub(super) tallies: &'a mut [Tally],
     /// How long to wait for a server that is silent, or for one to come back.
@@ -175,7 +173,7 @@ impl Run<'_> {
                 message = self.receiver.recv() => message.map_or(Next::Wake, Next::Message),
                 () = tokio::time::sleep_until(wake_at.into()) => Next::Wake,
                 _ = tick.tick() => Next::Tick,
-                written = self.driver.sink.written(), if self.driver.sink.is_writing() => Next::Written(written),
+                proceeded = self.driver.sink.proceed(), if self.driver.sink.is_busy() => Next::Proceeded(proceeded),
                 () = stopped(&mut self.driver.stop) => Next::Stop,
             };
             match next {
@@ -185,7 +183,7 @@ impl Run<'_> {
                     self.driver.sink.flush()?;
                     (self.driver.show)(self.driver.tallies);
                 }
-                Next::Written(written) => drop(written?),
+                Next::Proceeded(proceeded) => drop(proceeded?),
                 Next::Stop => {
                     self.outcome.was_stopped = true;
                     break;
@@ -236,6 +234,8 @@ impl Run<'_> {
                 if cause == Cause::Damaged {
                     receiving.chunks.clear();
                     receiving.held = 0;
+                    let range = receiving.offset..receiving.offset + receiving.received;
+                    self.driver.sink.take_back(self.driver.items[item].object, range).await?;
                 }
                 let tally = &mut self.driver.tallies[server];
                 (tally.n_failures, tally.last_error) = (tally.n_failures + 1, Some(error.to_string()));
@@ -340,11 +340,11 @@ impl Run<'_> {
         let chunks = std::mem::take(&mut receiving.chunks);
         let at = receiving.offset + receiving.received - std::mem::take(&mut receiving.held);
         let object = self.driver.items[receiving.item].object;
-        let Some(target) = self.driver.targets[object].as_ref().filter(|_| !chunks.is_empty()) else {
-            return Ok(());
-        };
-        self.outcome.served.push((object, receiving.server));
-        self.driver.sink.write(target, at, chunks).await
+        if !chunks.is_empty() {
+            self.outcome.served.push((object, receiving.server));
+            self.driver.sink.write(object, at, chunks).await?;
+        }
+        Ok(())
     }
 
     /// Plans on another thread, while transfers go on.

@@ -175,7 +175,7 @@ impl From<ModelError> for Error {
 #[derive(Debug, Default)]
 struct Prepared {
     /// By object; `None` if it is there or cannot be read.
-    targets: Vec<Option<Target>>,
+    targets: Vec<Option<Arc<Target>>>,
     there: Vec<Ranges>,
     n_kept: usize,
     resumed_bytes: u64,
@@ -215,10 +215,15 @@ impl<'a> Get<'a> {
             let prepared = prepare(&known, &destination, records, overwrite)?;
             io::Result::Ok((destination, journal, prepared))
         };
-        let (destination, journal, prepared) = spawn_blocking(look).await.map_err(io::Error::other)??;
+        let (destination, journal, mut prepared) = spawn_blocking(look).await.map_err(io::Error::other)??;
         let n_servers = catalogue.servers().len();
         let rates = catalogue.servers().iter().map(|name| options.rates.get(name).copied()).collect();
-        let (sink, tallies) = (Sink::new(journal), vec![Tally::default(); n_servers]);
+        let (mut sink, tallies) = (Sink::new(journal), vec![Tally::default(); n_servers]);
+        for (target, there) in prepared.targets.iter().zip(std::mem::take(&mut prepared.there)) {
+            if let Some(target) = target {
+                sink.open(target, there);
+            }
+        }
         Ok(Self {
             catalogue,
             destination,
@@ -243,8 +248,9 @@ impl<'a> Get<'a> {
         if self.rates.contains(&None) && total >= LEAST_TO_PROBE.saturating_mul(n_servers) {
             items = self.probe(items).await?;
         }
-        let (mut failed, mut n_unverified) = (HashMap::new(), 0);
+        let (mut failed, mut n_unverified, mut n_rounds) = (HashMap::new(), 0, 0);
         let was_stopped = loop {
+            n_rounds += 1;
             let outcome = self.read(&items, total, show).await?;
             for (item, why) in outcome.failed {
                 failed.entry(items[item].object).or_insert(why);
@@ -253,20 +259,38 @@ impl<'a> Get<'a> {
                 break true;
             }
             self.served.extend(outcome.served);
-            let verified = self.verify(&failed).await?;
-            n_unverified += verified.n_unverified;
-            for (object, wrong) in verified.damaged {
-                if let Err(why) = self.try_another(object, &wrong) {
-                    failed.insert(object, why);
+            let mut intact = Vec::new();
+            for (object, wrong) in self.sink.drain().await? {
+                match wrong {
+                    None => {
+                        // All of it may be there even if a transfer failed in the end.
+                        failed.remove(&object);
+                        intact.push(object);
+                    }
+                    Some(wrong) => {
+                        if let Err(why) = self.try_another(object, &wrong) {
+                            failed.insert(object, why);
+                        }
+                    }
                 }
             }
+            n_unverified += self.commit(intact).await?;
             items = self.items();
             items.retain(|item| !failed.contains_key(&item.object));
+            if n_rounds > self.most_rounds() {
+                let unfinished = items.drain(..).map(|item| item.object);
+                failed.extend(unfinished.map(|object| (object, "it never arrived whole".to_owned())));
+            }
             if items.is_empty() {
                 break false;
             }
         };
         self.report(failed, n_unverified, was_stopped).await
+    }
+
+    /// Each server may have sent damaged data, alone and together with others, and so may have hedges.
+    fn most_rounds(&self) -> usize {
+        3 + self.catalogue.servers().len()
     }
 
     /// Reads these items by a plan.
@@ -289,7 +313,6 @@ impl<'a> Get<'a> {
         let driver = Driver {
             catalogue: Arc::clone(&self.catalogue),
             items,
-            targets: &self.prepared.targets,
             sink: &mut self.sink,
             tallies: &mut self.tallies,
             patience: self.options.patience,
@@ -298,15 +321,14 @@ impl<'a> Get<'a> {
         };
         let outcome = driver.run(&planned).await?;
         show(&self.tallies);
-        self.sink.drain().await?;
         Ok(outcome)
     }
 
     /// What is missing.
     fn items(&self) -> Vec<Item> {
         let mut items = Vec::new();
-        for (object, there) in self.prepared.there.iter().enumerate() {
-            if self.prepared.targets[object].is_some() {
+        for object in 0..self.prepared.targets.len() {
+            if let Some(there) = self.sink.taken(object) {
                 let first = items.len();
                 work::cut(&self.catalogue, object, there, self.options.range_bytes.max(1), &mut items);
                 if let Some(&server) = self.tried.get(&object).and_then(|tried| tried.last()) {
@@ -317,18 +339,20 @@ impl<'a> Get<'a> {
         items
     }
 
-    /// Verifies what is complete, and gives it its name.
-    async fn verify(&mut self, failed: &HashMap<usize, String>) -> io::Result<Verified> {
-        let is_complete =
-            |object: &usize| self.prepared.targets[*object].is_some() && !failed.contains_key(object);
-        let complete = (0..self.prepared.targets.len()).filter(is_complete);
-        let complete: Vec<(usize, Target)> =
-            complete.filter_map(|object| Some((object, self.prepared.targets[object].clone()?))).collect();
-        let (catalogue, destination) = (Arc::clone(&self.catalogue), self.destination.clone());
-        let verify = move || verify(&catalogue, &destination, &complete);
-        let verified = spawn_blocking(verify).await.map_err(io::Error::other)??;
-        verified.intact.iter().for_each(|&object| self.prepared.targets[object] = None);
-        Ok(verified)
+    /// Gives objects that are complete and verified their names. Returns how many have no checksum.
+    async fn commit(&mut self, intact: Vec<usize>) -> io::Result<usize> {
+        let targets = intact.into_iter().filter_map(|object| self.prepared.targets[object].take());
+        let targets: Vec<Arc<Target>> = targets.collect();
+        let n_unverified = targets.iter().filter(|target| target.hashes.is_empty()).count();
+        let destination = self.destination.clone();
+        let commit = move || {
+            for target in targets.iter().filter(|target| target.bytes == 0) {
+                target.place.open_part(0)?;
+            }
+            destination.commit(targets.iter().map(|target| &target.place))
+        };
+        spawn_blocking(commit).await.map_err(io::Error::other)??;
+        Ok(n_unverified)
     }
 
     /// Arranges that an object that arrived damaged is read again, all of it from one server that was not tried alone
@@ -353,7 +377,9 @@ impl<'a> Get<'a> {
             return Err(format!("its {} is wrong at every server", wrong.algorithm));
         };
         tried.push(next);
-        self.prepared.there[object] = Ranges::default();
+        if let Some(target) = &self.prepared.targets[object] {
+            self.sink.open(target, Ranges::default());
+        }
         Ok(())
     }
 
@@ -373,10 +399,9 @@ impl<'a> Get<'a> {
                 let Item { object, range, .. } = &items[item];
                 let bytes: u64 = chunks.iter().map(|chunk| chunk.len() as u64).sum();
                 self.tallies[server].bytes += bytes;
-                if let Some(target) = self.prepared.targets[*object].as_ref().filter(|_| bytes > 0) {
+                if bytes > 0 {
                     self.served.push((*object, server));
-                    self.prepared.there[*object].insert(range.start..range.start + bytes);
-                    self.sink.write(target, range.start, chunks).await?;
+                    self.sink.write(*object, range.start, chunks).await?;
                 }
             }
         }
@@ -426,47 +451,6 @@ impl<'a> Get<'a> {
     }
 }
 
-/// What came of verifying complete objects.
-struct Verified {
-    intact: Vec<usize>,
-    n_unverified: usize,
-    /// Damaged objects, each with the checksum that it should have.
-    damaged: Vec<(usize, Hash)>,
-}
-
-/// Verifies complete objects against all their checksums, and gives those that are intact their names.
-fn verify(
-    catalogue: &Catalogue,
-    destination: &Destination,
-    complete: &[(usize, Target)],
-) -> io::Result<Verified> {
-    let mut verified = Verified { intact: Vec::new(), n_unverified: 0, damaged: Vec::new() };
-    let mut places = Vec::new();
-    for (object, target) in complete {
-        let known = &catalogue.objects()[*object];
-        if known.bytes == 0 {
-            target.place.open_part(0)?;
-        }
-        let mut wrong = None;
-        for hash in &known.hashes {
-            if destination::checksum(&target.place.part, hash)? != *hash {
-                wrong = Some(hash.clone());
-                break;
-            }
-        }
-        match wrong {
-            None => {
-                verified.n_unverified += usize::from(known.hashes.is_empty());
-                verified.intact.push(*object);
-                places.push(target.place.clone());
-            }
-            Some(hash) => verified.damaged.push((*object, hash)),
-        }
-    }
-    destination.commit(&places)?;
-    Ok(verified)
-}
-
 /// Looks at what is in the destination: objects that are there, parts of an earlier read, files in the way.
 fn prepare(
     catalogue: &Catalogue,
@@ -476,22 +460,25 @@ fn prepare(
 ) -> io::Result<Prepared> {
     let mut prepared = Prepared::default();
     let mut parts = HashSet::new();
-    for object in catalogue.objects() {
+    for (number, object) in catalogue.objects().iter().enumerate() {
         let (target, there) = match destination.place(&object.key) {
             Err(why) => (Err(why), Ranges::default()),
             Ok(place) if !parts.insert(place.part.clone()) => (
                 Err(format!("{} is in the way; read it into another folder", place.path.display())),
                 Ranges::default(),
             ),
-            Ok(place) => prepare_object(destination, object, place, records.remove(&object.key), overwrite)?,
+            Ok(place) => {
+                let records = records.remove(&object.key);
+                prepare_object(destination, (number, object), place, records, overwrite)?
+            }
         };
         match target {
             Ok(target) => {
                 prepared.n_kept += usize::from(target.is_none());
-                let missing: u64 =
-                    there.missing(object.bytes).iter().map(|range| range.end - range.start).sum();
+                let missing = there.missing_in(0..object.bytes);
+                let missing: u64 = missing.iter().map(|range| range.end - range.start).sum();
                 prepared.resumed_bytes += if target.is_some() { object.bytes - missing } else { 0 };
-                prepared.targets.push(target);
+                prepared.targets.push(target.map(Arc::new));
             }
             Err(why) => {
                 prepared.failures.push(Failure { key: object.key.clone(), why });
@@ -506,7 +493,7 @@ fn prepare(
 /// Where an object goes and what is there of it; no target if all of it is there.
 fn prepare_object(
     destination: &Destination,
-    object: &CatalogueObject,
+    (number, object): (usize, &CatalogueObject),
     place: Place,
     records: Option<Vec<Record>>,
     overwrite: bool,
@@ -533,12 +520,16 @@ fn prepare_object(
         let file = place.open_part(object.bytes)?;
         let is_of = |record: &Record| record.version == version && record.to <= object.bytes;
         for record in records.iter().filter(|record| is_of(record)) {
-            if destination::crc32c_of(&file, record.from, record.to)? == record.crc32c {
-                there.insert(record.from..record.to);
+            let range = record.from..record.to;
+            match record.crc32c {
+                None => there.remove(range),
+                Some(crc) if destination::crc32c_of(&file, range.clone())? == crc => there.insert(range),
+                Some(_) => {}
             }
         }
     }
-    let target = Target { key: object.key.clone(), version, bytes: object.bytes, place };
+    let (key, hashes) = (object.key.clone(), object.hashes.clone());
+    let target = Target { object: number, key, version, bytes: object.bytes, hashes, place };
     Ok((Ok(Some(target)), there))
 }
 

@@ -19,7 +19,7 @@ const FORMAT: u32 = 1;
 /// The maximum length of a line. Keys have at most a kilobyte in most stores.
 const MOST_LINE_BYTES: u64 = 1 << 16;
 
-/// A range of an object that was received.
+/// A range of an object that was received, or that turned out to be worthless.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Record {
     pub(super) format: u32,
@@ -28,11 +28,12 @@ pub(super) struct Record {
     pub(super) version: String,
     pub(super) from: u64,
     pub(super) to: u64,
-    pub(super) crc32c: u32,
+    /// `None` if what was received is worthless.
+    pub(super) crc32c: Option<u32>,
 }
 
 impl Record {
-    pub(super) fn new(key: &str, version: &str, range: &Range<u64>, crc32c: u32) -> Self {
+    pub(super) fn new(key: &str, version: &str, range: &Range<u64>, crc32c: Option<u32>) -> Self {
         let (key, version) = (key.to_owned(), version.to_owned());
         Self { format: FORMAT, key, version, from: range.start, to: range.end, crc32c }
     }

@@ -26,20 +26,36 @@ impl Ranges {
         self.ends.insert(range.start, range.end);
     }
 
-    /// The bytes of `0..bytes` that are not in the set, as ranges.
-    pub(super) fn missing(&self, bytes: u64) -> Vec<Range<u64>> {
+    /// Removes all bytes of a range.
+    pub(super) fn remove(&mut self, range: Range<u64>) {
+        while let Some((&start, &end)) = self.ends.range(..range.end).next_back()
+            && end > range.start
+        {
+            self.ends.remove(&start);
+            let rests = [start..range.start, range.end..end];
+            self.ends.extend(rests.into_iter().filter(|rest| !rest.is_empty()).map(|r| (r.start, r.end)));
+        }
+    }
+
+    /// How many bytes there are from the first on without a gap.
+    pub(super) fn prefix(&self) -> u64 {
+        self.ends.get(&0).copied().unwrap_or(0)
+    }
+
+    /// The bytes of a range that are not in the set, as ranges.
+    pub(super) fn missing_in(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut missing = Vec::new();
-        let mut at = 0;
-        for (&start, &end) in &self.ends {
+        let before = self.ends.range(..range.start).next_back();
+        let mut at = before.map_or(range.start, |(_, &end)| end.max(range.start));
+        for (&start, &end) in self.ends.range(range.clone()) {
             if start > at {
-                missing.push(at..start.min(bytes));
+                missing.push(at..start);
             }
-            at = at.max(end);
+            at = end;
         }
-        if at < bytes {
-            missing.push(at..bytes);
+        if at < range.end {
+            missing.push(at..range.end);
         }
-        missing.retain(|range| !range.is_empty());
         missing
     }
 }
@@ -47,6 +63,19 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn assert_is(ranges: &Ranges, is_in: &dyn Fn(&u64) -> bool) {
+        for (from, to) in [(0, 8), (2, 6), (3, 3)] {
+            let missing = ranges.missing_in(from..to);
+            for byte in 0..8 {
+                let n_missing = missing.iter().filter(|range| range.contains(&byte)).count();
+                let is_missing = (from..to).contains(&byte) && !is_in(&byte);
+                assert_eq!(n_missing, usize::from(is_missing), "{byte} of {from}..{to}: {ranges:?}");
+            }
+            assert!(missing.windows(2).all(|pair| pair[0].end < pair[1].start));
+            assert!(missing.iter().all(|range| !range.is_empty()));
+        }
+    }
 
     #[test]
     fn ranges_are_like_a_set_of_bytes() {
@@ -57,13 +86,14 @@ mod tests {
                 for c in &all {
                     let mut ranges = Ranges::default();
                     [a, b, c].into_iter().for_each(|range| ranges.insert(range.clone()));
-                    let missing = ranges.missing(8);
-                    for byte in 0..8 {
-                        let is_there = [a, b, c].iter().any(|range| range.contains(&byte));
-                        let n_missing = missing.iter().filter(|range| range.contains(&byte)).count();
-                        assert_eq!(n_missing, usize::from(!is_there), "{a:?} {b:?} {c:?}");
-                    }
-                    assert!(missing.windows(2).all(|pair| pair[0].end < pair[1].start));
+                    let is_in = |byte: &u64| [a, b, c].iter().any(|range| range.contains(byte));
+                    assert_is(&ranges, &is_in);
+                    assert_eq!(ranges.prefix(), (0..8).take_while(is_in).count() as u64);
+                    let mut without = Ranges::default();
+                    [a, b].into_iter().for_each(|range| without.insert(range.clone()));
+                    without.remove(c.clone());
+                    let is_in = |byte: &u64| (a.contains(byte) || b.contains(byte)) && !c.contains(byte);
+                    assert_is(&without, &is_in);
                 }
             }
         }

@@ -1,74 +1,224 @@
-//! Writes what arrives into files, and records it in the journal.
+//! Writes what arrives into files, each byte once, records it in the journal, and computes checksums behind the writing,
+//! so that little is left to verify when the last byte has arrived.
+//!
+//! Bytes that are there already are not written again: of two copies of the same bytes the first counts. So what was
+//! hashed is what is in the file.
 
+use std::collections::{HashMap, VecDeque};
 use std::io;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 use bytes::Bytes;
+use evenkeel_store::{Hash, Hasher};
 use tokio::task::JoinSet;
 
-use super::destination::{Crc, Place};
+use super::destination::{CHUNK, Crc, Place};
 use super::journal::{Journal, Record};
+use super::ranges::Ranges;
 
 /// Bytes that may wait to be written. Whoever brings more waits.
 const MOST_UNWRITTEN: u64 = 64 << 20;
+/// Written bytes at the beginning of an object are hashed and synced when there are this many, or all.
+const STEP: u64 = 8 << 20;
+/// Objects that are hashed at once.
+const MOST_HASHED: usize = 2;
 
 /// Where the bytes of an object go.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
+    pub(super) object: usize,
     pub(super) key: String,
     pub(super) version: String,
     pub(super) bytes: u64,
+    pub(super) hashes: Vec<Hash>,
     pub(super) place: Place,
 }
 
-/// Writes in the background, in no particular order, and not more at a time than memory allows.
+/// An object that is being written.
+#[derive(Debug)]
+struct Writing {
+    target: Arc<Target>,
+    /// What is written or about to be.
+    taken: Ranges,
+    written: Ranges,
+    /// `None` while a task has it.
+    hashing: Option<Hashing>,
+    is_queued: bool,
+}
+
+/// The checksums of the beginning of an object.
+#[derive(Debug)]
+struct Hashing {
+    hashers: Vec<Hasher>,
+    at: u64,
+}
+
+/// What a task has done.
+#[derive(Debug)]
+enum Done {
+    Wrote { object: usize, bytes: u64, record: Record, hashing: Option<Hashing> },
+    Hashed { object: usize, hashing: Hashing },
+}
+
+/// Writes and hashes in the background, and not more at a time than memory allows.
 #[derive(Debug)]
 pub(super) struct Sink {
     journal: Journal,
-    writes: JoinSet<(u64, io::Result<Record>)>,
+    objects: HashMap<usize, Writing>,
+    tasks: JoinSet<io::Result<Done>>,
     n_unwritten_bytes: u64,
+    to_hash: VecDeque<usize>,
+    n_hashed: usize,
+    /// Complete objects, each with the first checksum that it does not have.
+    verdicts: Vec<(usize, Option<Hash>)>,
 }
 
 impl Sink {
     pub(super) fn new(journal: Journal) -> Self {
-        Self { journal, writes: JoinSet::new(), n_unwritten_bytes: 0 }
+        Self {
+            journal,
+            objects: HashMap::new(),
+            tasks: JoinSet::new(),
+            n_unwritten_bytes: 0,
+            to_hash: VecDeque::new(),
+            n_hashed: 0,
+            verdicts: Vec::new(),
+        }
     }
 
-    /// Writes consecutive bytes of an object. Waits while too much waits to be written.
-    pub(super) async fn write(&mut self, target: &Target, offset: u64, chunks: Vec<Bytes>) -> io::Result<()> {
+    /// An object of which these bytes are there. If that is all of it, it is verified.
+    pub(super) fn open(&mut self, target: &Arc<Target>, there: Ranges) {
+        let writing = Writing {
+            target: Arc::clone(target),
+            taken: there.clone(),
+            written: there,
+            hashing: Some(Hashing::new(target)),
+            is_queued: false,
+        };
+        self.objects.insert(target.object, writing);
+        self.go_on_hashing(target.object);
+    }
+
+    /// What is written of an open object, or about to be.
+    pub(super) fn taken(&self, object: usize) -> Option<&Ranges> {
+        self.objects.get(&object).map(|writing| &writing.taken)
+    }
+
+    /// Writes consecutive bytes of an open object, as far as they are not there. Waits while too much waits to be
+    /// written.
+    pub(super) async fn write(&mut self, object: usize, offset: u64, chunks: Vec<Bytes>) -> io::Result<()> {
+        let Some(writing) = self.objects.get_mut(&object) else { return Ok(()) };
         let bytes: u64 = chunks.iter().map(|chunk| chunk.len() as u64).sum();
-        let target = target.clone();
-        self.n_unwritten_bytes += bytes;
-        self.writes.spawn_blocking(move || (bytes, write(&target, offset, &chunks)));
+        for range in writing.taken.missing_in(offset..offset + bytes) {
+            writing.taken.insert(range.clone());
+            let chunks = part(&chunks, range.start - offset..range.end - offset);
+            let bytes = range.end - range.start;
+            self.n_unwritten_bytes += bytes;
+            let target = Arc::clone(&writing.target);
+            let hashing = writing.hashing.take_if(|hashing| hashing.at == range.start);
+            self.tasks.spawn_blocking(move || write(&target, range.start, bytes, &chunks, hashing));
+        }
         while self.n_unwritten_bytes > MOST_UNWRITTEN {
-            self.written().await?;
+            self.proceed().await?;
         }
         Ok(())
     }
 
-    /// Waits for the next write. Returns false if nothing is being written.
-    pub(super) async fn written(&mut self) -> io::Result<bool> {
-        let Some(done) = self.writes.join_next().await else { return Ok(false) };
-        let (bytes, record) = done.map_err(io::Error::other)?;
-        self.n_unwritten_bytes -= bytes;
-        self.journal.append(&record?)?;
+    /// Bytes of an object that were written are worthless.
+    pub(super) async fn take_back(&mut self, object: usize, range: Range<u64>) -> io::Result<()> {
+        // Later writes of the same bytes must not be overtaken by earlier ones.
+        while self.proceed().await? {}
+        let Some(writing) = self.objects.get_mut(&object) else { return Ok(()) };
+        writing.taken.remove(range.clone());
+        writing.written.remove(range.clone());
+        let is_hashed = |hashing: &Hashing| hashing.at > range.start;
+        if writing.hashing.as_ref().is_some_and(is_hashed) {
+            writing.hashing = Some(Hashing::new(&writing.target));
+        }
+        let Target { key, version, .. } = &*writing.target;
+        self.journal.append(&Record::new(key, version, &range, None))
+    }
+
+    /// Waits for the next task. Returns false if there is none.
+    pub(super) async fn proceed(&mut self) -> io::Result<bool> {
+        let Some(done) = self.tasks.join_next().await else { return Ok(false) };
+        let (object, hashing) = match done.map_err(io::Error::other)?? {
+            Done::Wrote { object, bytes, record, hashing } => {
+                self.n_unwritten_bytes -= bytes;
+                self.journal.append(&record)?;
+                if let Some(writing) = self.objects.get_mut(&object) {
+                    writing.written.insert(record.from..record.to);
+                }
+                (object, hashing)
+            }
+            Done::Hashed { object, hashing } => {
+                self.n_hashed -= 1;
+                (object, Some(hashing))
+            }
+        };
+        if let (Some(hashing), Some(writing)) = (hashing, self.objects.get_mut(&object)) {
+            writing.hashing = Some(hashing);
+        }
+        self.go_on_hashing(object);
         Ok(true)
     }
 
-    /// Waits for all writes.
-    pub(super) async fn drain(&mut self) -> io::Result<()> {
-        while self.written().await? {}
-        self.journal.flush()
+    /// Hashes what is written at the beginning of an object, if it is worth it.
+    fn go_on_hashing(&mut self, object: usize) {
+        if let Some(writing) = self.objects.get_mut(&object)
+            && let Some(hashing) = &writing.hashing
+            && !writing.is_queued
+        {
+            let (all, there) = (writing.target.bytes, writing.written.prefix());
+            if hashing.at == all {
+                self.judge(object);
+            } else if there - hashing.at >= STEP || there == all {
+                writing.is_queued = true;
+                self.to_hash.push_back(object);
+            }
+        }
+        while self.n_hashed < MOST_HASHED
+            && let Some(object) = self.to_hash.pop_front()
+        {
+            let Some(writing) = self.objects.get_mut(&object) else { continue };
+            writing.is_queued = false;
+            let Some(hashing) = writing.hashing.take() else { continue };
+            let (target, to) = (Arc::clone(&writing.target), writing.written.prefix());
+            self.n_hashed += 1;
+            self.tasks.spawn_blocking(move || hash(&target, hashing, to));
+        }
     }
 
-    /// Waits for all writes, and returns the journal.
+    /// Compares the checksums of a complete object with those it should have.
+    fn judge(&mut self, object: usize) {
+        let Some(Writing { target, hashing: Some(hashing), .. }) = self.objects.remove(&object) else {
+            return;
+        };
+        let computed = hashing.hashers.into_iter().map(Hasher::finish);
+        let wrong = target.hashes.iter().zip(computed).find(|(known, computed)| *known != computed);
+        self.verdicts.push((object, wrong.map(|(known, _)| known.clone())));
+    }
+
+    /// Waits until everything is written, and all that is complete is verified. Returns the complete objects since the
+    /// last time, each with the first checksum that it does not have.
+    pub(super) async fn drain(&mut self) -> io::Result<Vec<(usize, Option<Hash>)>> {
+        while self.proceed().await? {}
+        self.journal.flush()?;
+        let mut verdicts = std::mem::take(&mut self.verdicts);
+        verdicts.sort_unstable_by_key(|(object, _)| *object);
+        Ok(verdicts)
+    }
+
+    /// Waits for all tasks, and returns the journal.
     pub(super) async fn finish(mut self) -> io::Result<Journal> {
         self.drain().await?;
         Ok(self.journal)
     }
 
-    pub(super) fn is_writing(&self) -> bool {
-        !self.writes.is_empty()
+    pub(super) fn is_busy(&self) -> bool {
+        !self.tasks.is_empty()
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
@@ -76,14 +226,66 @@ impl Sink {
     }
 }
 
-fn write(target: &Target, offset: u64, chunks: &[Bytes]) -> io::Result<Record> {
+impl Hashing {
+    fn new(target: &Target) -> Self {
+        Self { hashers: target.hashes.iter().map(|hash| Hasher::new(hash.algorithm)).collect(), at: 0 }
+    }
+
+    fn update(&mut self, data: &[u8]) {
+        self.hashers.iter_mut().for_each(|hasher| hasher.update(data));
+        self.at += data.len() as u64;
+    }
+}
+
+/// A part of consecutive bytes.
+fn part(chunks: &[Bytes], range: Range<u64>) -> Vec<Bytes> {
+    let (mut parts, mut at) = (Vec::with_capacity(chunks.len()), 0);
+    for chunk in chunks {
+        let end = at + chunk.len() as u64;
+        let (from, to) = (range.start.clamp(at, end), range.end.clamp(at, end));
+        if from < to {
+            parts.push(chunk.slice((from - at) as usize..(to - at) as usize));
+        }
+        at = end;
+    }
+    parts
+}
+
+fn write(
+    target: &Target,
+    offset: u64,
+    bytes: u64,
+    chunks: &[Bytes],
+    mut hashing: Option<Hashing>,
+) -> io::Result<Done> {
     // Opened each time: a data set may have more objects than a process may have files.
     let file = target.place.open_part(target.bytes)?;
     let (mut at, mut crc) = (offset, Crc::default());
     for chunk in chunks {
         file.write_all_at(chunk, at)?;
         crc.update(chunk);
+        if let Some(hashing) = &mut hashing {
+            hashing.update(chunk);
+        }
         at += chunk.len() as u64;
     }
-    Ok(Record::new(&target.key, &target.version, &(offset..at), crc.finish()))
+    let record = Record::new(&target.key, &target.version, &(offset..at), Some(crc.finish()));
+    Ok(Done::Wrote { object: target.object, bytes, record, hashing })
+}
+
+/// Hashes a file from where its checksums are to a place. What is hashed of a large file is brought to the disk on the
+/// way, so that the end need not wait for all of it.
+fn hash(target: &Target, mut hashing: Hashing, to: u64) -> io::Result<Done> {
+    let file = target.place.open_part(target.bytes)?;
+    let is_large = to - hashing.at >= STEP;
+    let mut chunk = vec![0; CHUNK.min((to - hashing.at) as usize)];
+    while hashing.at < to {
+        let n = (to - hashing.at).min(CHUNK as u64) as usize;
+        file.read_exact_at(&mut chunk[..n], hashing.at)?;
+        hashing.update(&chunk[..n]);
+    }
+    if is_large {
+        file.sync_data()?;
+    }
+    Ok(Done::Hashed { object: target.object, hashing })
 }

@@ -1,5 +1,6 @@
 //! What is left to read, as a batch to be planned.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use evenkeel::model::{
@@ -32,7 +33,7 @@ pub(super) fn cut(
 ) {
     let known = &catalogue.objects()[object];
     let cuts = catalogue.cuts(known);
-    for missing in there.missing(known.bytes) {
+    for missing in there.missing_in(0..known.bytes) {
         let mut at = missing.start;
         while at < missing.end {
             // Multiples of the range size, so that an interrupted read is cut as before.
@@ -100,6 +101,7 @@ pub(super) fn plan(
         transfers.push(Transfer { request: part.request, server: part.server, start, blocks });
         *busy += u128::from(part.blocks) * 1_000_000_000 / u128::from(rate_of(&cluster, part.server));
     }
+    first_bytes_first(&mut transfers, items);
     let length = Ratio::new(busy_ns.into_iter().max().unwrap_or(0), 1_000_000_000);
     let bound_s = bound.value.to_f64();
     Ok(Planned { batch, cluster, schedule: Schedule { transfers, length }, bound_s })
@@ -109,4 +111,44 @@ pub(super) fn plan(
 fn rate_of(cluster: &Cluster, server: ServerId) -> u64 {
     let server = cluster.server(server);
     (server.speed.millionths() / 1_000_000 * u64::from(server.slots)).max(1)
+}
+
+/// Items of the same size that the same servers hold are interchangeable: the first of them gets the earliest place. So
+/// objects arrive from their beginnings on, and can be hashed meanwhile.
+fn first_bytes_first(transfers: &mut [Transfer], items: &[Item]) {
+    let mut alike: HashMap<(u64, &[usize]), Vec<usize>> = HashMap::new();
+    for (number, transfer) in transfers.iter().enumerate() {
+        let Item { range, servers, .. } = &items[transfer.request as usize];
+        let bytes = range.end - range.start;
+        if transfer.blocks == Fixed::from(bytes) {
+            alike.entry((bytes, servers)).or_default().push(number);
+        }
+    }
+    for numbers in alike.into_values() {
+        let mut places: Vec<_> = numbers.iter().map(|&n| (transfers[n].start, transfers[n].server)).collect();
+        places.sort_unstable();
+        for (number, (start, server)) in numbers.into_iter().zip(places) {
+            (transfers[number].start, transfers[number].server) = (start, server);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_arrive_from_their_beginnings_on() {
+        let item = |n: u64| Item { object: 0, range: n * 10..n * 10 + 10, servers: vec![0, 1] };
+        let mut items: Vec<Item> = (0..9).map(item).collect();
+        items[8].servers = vec![0];
+        let names = ["fast", "slow"].map(str::to_owned);
+        let servers = Servers { rates: vec![20, 10], slots: 1 };
+        let planned = plan(&names, &servers, &items).expect("it can be planned");
+        let mut transfers = planned.schedule.transfers;
+        transfers.retain(|transfer| transfer.request < 8);
+        assert!(transfers.is_sorted_by_key(|transfer| (transfer.start, transfer.request)), "{transfers:?}");
+        let n_slow = transfers.iter().filter(|transfer| transfer.server == ServerId(1)).count();
+        assert_eq!(n_slow, 3);
+    }
 }
