@@ -18,8 +18,8 @@ fn run_all() -> Result<Vec<String>> {
     run("cargo", &["test", "--workspace"])?;
     let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
     run_with("cargo", &doc, &[("RUSTDOCFLAGS", "-D warnings")])?;
-    // A debug build is enough to check that the race works, and the tests have no other use for an optimized build.
-    run("cargo", &["build", "--quiet", "-p", "evenkeel-cli", "-p", "evenkeel-bench"])?;
+    // A debug build is enough to check that the race works. With the tests it has their features, and is there already.
+    run("cargo", &["build", "--quiet", "--workspace", "--bins", "--tests"])?;
     race_of("debug", &["--quick"])?;
     first_command_of_the_readme()?;
     println!("\n$ cargo xtask cluster selftest");
