@@ -102,7 +102,8 @@ impl Pace {
     }
 
     fn raise_peak(&mut self, now_ns: u64, seen_ns: f64) {
-        if seen_ns >= self.peak_at(now_ns) {
+        // The peak fades to the present pace, so mostly there is no need to know how far it has.
+        if seen_ns >= self.ns && seen_ns >= self.peak_at(now_ns) {
             (self.peak_ns, self.peak_at_ns) = (seen_ns, now_ns);
         }
     }

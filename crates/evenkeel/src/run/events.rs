@@ -237,12 +237,12 @@ impl Executor {
     }
 
     fn on_done(&mut self, transfer: TransferId, out: &mut Vec<Action>) {
-        let Some(run) = self.running.get(transfer).copied() else { return };
+        let Some(run) = self.running.remove(transfer) else { return };
         if [self.settings.late, self.settings.hedge_after].contains(&Late::P95) {
             self.recent.push((self.now_ns - run.started_ns) as f64 / blocks(run.size));
         }
         self.learn(&run, run.size);
-        self.release(transfer, run.size);
+        self.release(&run, run.size);
         if let Some(twin) = run.twin {
             self.lose(twin, out);
         }
@@ -268,9 +268,8 @@ impl Executor {
         known.n_left == 0
     }
 
-    /// Removes a transfer that had moved this much, and frees its slots.
-    pub(super) fn release(&mut self, transfer: TransferId, moved: Nanoblocks) {
-        let Some(run) = self.running.remove(transfer) else { return };
+    /// Frees the slots of a transfer that is over and had moved this much.
+    pub(super) fn release(&mut self, run: &Running, moved: Nanoblocks) {
         let server = run.server.index();
         self.gauges[server].left -= run.size - moved;
         self.servers.end(server);
@@ -280,9 +279,8 @@ impl Executor {
 
     /// Breaks off a transfer.
     pub(super) fn withdraw(&mut self, transfer: TransferId, out: &mut Vec<Action>) {
-        if let Some(run) = self.running.get(transfer) {
-            let moved = run.moved;
-            self.release(transfer, moved);
+        if let Some(run) = self.running.remove(transfer) {
+            self.release(&run, run.moved);
             out.push(Action::Withdraw { transfer });
         }
     }

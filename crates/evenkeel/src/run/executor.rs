@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use super::barred::Barred;
 use super::gauge::{self, Gauge, Nanoblocks, duration_ns};
-use super::lists::{Entry, Marks, NONE, Piece, Side, State};
+use super::lists::{Entry, Marks, NONE, Piece, Side, State, Waiting};
 use super::replan::Planning;
 use super::requests::{Request, Requests};
 use super::timers::Timers;
@@ -111,8 +111,8 @@ impl Executor {
             pieces: Vec::new(),
             free_pieces: Vec::new(),
             marks: Marks::queued(0),
-            clients: Side::new([].into_iter()),
-            servers: Side::new([].into_iter()),
+            clients: Side::default(),
+            servers: Side::default(),
             gauges: Gauge::all(cluster, settings.block_ns, now_ns),
             running: Transfers::default(),
             timers: Timers::default(),
@@ -224,25 +224,21 @@ impl Executor {
 
     fn list_pieces(&mut self) {
         let (clients, servers) = (self.cluster.clients(), self.cluster.servers());
-        let (mut n_of_client, mut n_of_server) = (vec![0; clients.len()], vec![0; servers.len()]);
-        let queued = || {
-            // A transfer of nothing has left its number unused.
-            (0..).zip(&self.pieces).filter(|&(number, _)| self.marks.state(number) == State::Queued)
-        };
-        for (_, piece) in queued() {
-            n_of_client[piece.client.index()] += 1;
-            n_of_server[piece.server.index()] += 1;
-        }
-        self.clients = Side::new(clients.iter().map(|client| client.slots).zip(n_of_client));
-        self.servers = Side::new(servers.iter().map(|server| server.slots).zip(n_of_server));
+        self.clients = Side::new(clients.iter().map(|client| client.slots), self.pieces.len());
+        self.servers = Side::new(servers.iter().map(|server| server.slots), self.pieces.len());
         let is_limited = self.cluster.max_concurrent().is_some();
-        for (number, piece) in queued() {
-            if is_limited {
-                self.in_turn.push_back(self.marks.entry(number, NONE));
+        for (number, piece) in (0..).zip(&self.pieces) {
+            // A transfer of nothing has left its number unused.
+            if self.marks.state(number) != State::Queued {
+                continue;
             }
-            self.clients[piece.client.index()].push(self.marks.entry(number, piece.server.0), &self.marks);
-            self.servers[piece.server.index()].push(self.marks.entry(number, piece.client.0), &self.marks);
-            self.gauges[piece.server.index()].left += piece.size();
+            if is_limited {
+                self.in_turn.push_back(self.marks.entry(number));
+            }
+            let (client, server) = (piece.client, piece.server);
+            self.clients.append(client.index(), Waiting { piece: number, other: server.0 });
+            self.servers.append(server.index(), Waiting { piece: number, other: client.0 });
+            self.gauges[server.index()].left += piece.size();
         }
         if self.settings.shares_work {
             self.longest = self.lengths();

@@ -1,6 +1,5 @@
 //! Pieces of requests, and the lists in which they wait at both of their ends.
 
-use std::collections::VecDeque;
 use std::ops::{Deref, DerefMut};
 
 use super::RequestId;
@@ -74,7 +73,7 @@ impl Piece {
 const N_STATES: u32 = 8;
 
 /// The state of each piece, and how often it was placed: entries of earlier turns are stale. Stored apart from the
-/// pieces, since lists are scanned all the time.
+/// pieces, which are much larger.
 #[derive(Debug)]
 pub(super) struct Marks(Vec<u32>);
 
@@ -106,8 +105,8 @@ impl Marks {
     }
 
     /// An entry that is valid as long as the piece stays where it is.
-    pub(super) fn entry(&self, piece: u32, other: u32) -> Entry {
-        Entry { piece, mark: self.0[piece as usize], other }
+    pub(super) fn entry(&self, piece: u32) -> Entry {
+        Entry { piece, mark: self.0[piece as usize] }
     }
 
     pub(super) fn is_stale(&self, entry: Entry) -> bool {
@@ -118,39 +117,106 @@ impl Marks {
 /// This few stale entries do not matter.
 pub(super) const FEW: usize = 64;
 
-/// A piece's place in a list. The entry is not removed when the piece leaves, but becomes stale.
+/// A piece as it is now. When the piece is placed elsewhere, the entry becomes stale.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) piece: u32,
     mark: u32,
-    /// In the list of a server, the client; else the server.
+}
+
+/// A piece that waits in the list of a node, and its other end: in the list of a server its client, in the list of a
+/// client its server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) piece: u32,
     pub(super) other: u32,
 }
 
-/// All clients, or all servers.
-#[derive(Debug)]
+/// The place of a piece in its list on one side.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    other: u32,
+    before: u32,
+    after: u32,
+}
+
+/// All clients, or all servers, each with a list of the pieces that wait for its slots.
+///
+/// The lists are linked through one array. Pieces are numbered by planned start, so what is read at about the same time
+/// is close together, however many nodes there are.
+#[derive(Debug, Default)]
 pub(super) struct Side {
     nodes: Vec<Node>,
     /// Nodes with a free slot. List scans read this, and it stays in the cache.
     free: Bits,
+    /// By piece.
+    links: Vec<Link>,
+}
+
+/// The pieces at the front of a list that can be looked at without following links.
+pub(super) const N_LOOKED_AT: usize = 8;
+
+/// A client or a server. Aligned so that the other ends of the first pieces are in one line of the cache with the rest.
+#[derive(Debug)]
+#[repr(align(64))]
+pub(super) struct Node {
+    /// The other ends of the first pieces, as many as there are.
+    others: [u32; N_LOOKED_AT],
+    /// The first piece behind these, and the last of all.
+    behind: u32,
+    last: u32,
+    /// The length of its list.
+    pub(super) n_queued: u32,
+    n_running: u32,
+    slots: u32,
+    /// Whether it waits for the limit on all transfers.
+    pub(super) is_limited: bool,
+    /// For a client: whether it waits for the work of others.
+    pub(super) is_idle: bool,
+    /// For a client: whether it has left.
+    pub(super) is_gone: bool,
+    /// The first pieces.
+    pieces: [u32; N_LOOKED_AT],
+}
+
+impl Node {
+    fn new(slots: u32) -> Self {
+        Self {
+            others: [NONE; N_LOOKED_AT],
+            behind: NONE,
+            last: NONE,
+            n_queued: 0,
+            n_running: 0,
+            slots,
+            is_limited: false,
+            is_idle: false,
+            is_gone: false,
+            pieces: [NONE; N_LOOKED_AT],
+        }
+    }
+
+    /// The piece at one of the first places of the list.
+    pub(super) fn get(&self, place: usize) -> Option<Waiting> {
+        let waiting = Waiting { piece: self.pieces[place], other: self.others[place] };
+        (place < self.n_queued as usize).then_some(waiting)
+    }
+
+    pub(super) fn first(&self) -> Option<Waiting> {
+        self.get(0)
+    }
 }
 
 impl Side {
-    /// Nodes, each with its number of slots and the number of entries its list will have.
-    pub(super) fn new(nodes: impl ExactSizeIterator<Item = (u32, usize)>) -> Self {
-        let mut free = Bits::none(nodes.len());
-        let node = |(number, (slots, n_entries))| {
-            if slots > 0 {
-                free.insert(number);
-            }
-            Node { slots, others: VecDeque::with_capacity(n_entries), ..Node::default() }
-        };
-        Self { nodes: (0..).zip(nodes).map(node).collect(), free }
+    /// Nodes with these numbers of slots, and room for this many pieces.
+    pub(super) fn new(slots: impl Iterator<Item = u32>, n_pieces: usize) -> Self {
+        let mut side = Self { links: Vec::with_capacity(n_pieces), ..Self::default() };
+        slots.for_each(|slots| side.push(slots));
+        side
     }
 
     /// Adds a node.
     pub(super) fn push(&mut self, slots: u32) {
-        self.nodes.push(Node { slots, ..Node::default() });
+        self.nodes.push(Node::new(slots));
         self.free.grow(self.nodes.len());
         self.mark(self.nodes.len() - 1);
     }
@@ -186,6 +252,64 @@ impl Side {
         let Node { n_running, slots, .. } = self.nodes[node];
         if n_running < slots { self.free.insert(node as u32) } else { self.free.remove(node as u32) }
     }
+
+    /// Appends a piece to the list of a node.
+    pub(super) fn append(&mut self, node: usize, waiting: Waiting) {
+        let Waiting { piece, other } = waiting;
+        let node = &mut self.nodes[node];
+        let before = std::mem::replace(&mut node.last, piece);
+        if self.links.len() <= piece as usize {
+            self.links.resize(piece as usize + 1, Link { other: NONE, before: NONE, after: NONE });
+        }
+        self.links[piece as usize] = Link { other, before, after: NONE };
+        if let Some(before) = self.links.get_mut(before as usize) {
+            before.after = piece;
+        }
+        let place = node.n_queued as usize;
+        if place < N_LOOKED_AT {
+            (node.pieces[place], node.others[place]) = (piece, other);
+        } else if place == N_LOOKED_AT {
+            node.behind = piece;
+        }
+        node.n_queued += 1;
+    }
+
+    /// Removes a piece from the list of a node, in which it must be.
+    pub(super) fn remove(&mut self, node: usize, piece: u32) {
+        let node = &mut self.nodes[node];
+        let Link { before, after, .. } = self.links[piece as usize];
+        if let Some(before) = self.links.get_mut(before as usize) {
+            before.after = after;
+        }
+        match self.links.get_mut(after as usize) {
+            Some(after) => after.before = before,
+            None => node.last = before,
+        }
+        node.n_queued -= 1;
+        if node.behind == piece {
+            node.behind = after;
+        } else if let Some(place) = node.pieces.iter().position(|&first| first == piece) {
+            node.pieces.copy_within(place + 1.., place);
+            node.others.copy_within(place + 1.., place);
+            let (mut last, mut other) = (NONE, NONE);
+            if let Some(link) = self.links.get(node.behind as usize) {
+                (last, other, node.behind) = (node.behind, link.other, link.after);
+            }
+            (node.pieces[N_LOOKED_AT - 1], node.others[N_LOOKED_AT - 1]) = (last, other);
+        }
+    }
+
+    /// The pieces that wait at a node, in order.
+    pub(super) fn list(&self, node: usize) -> impl Iterator<Item = u32> {
+        let first = self.nodes[node].first().map(|first| first.piece);
+        std::iter::successors(first, |&piece| Some(self.links[piece as usize].after).filter(|&p| p != NONE))
+    }
+
+    /// The pieces that wait at a node, from the last to the first.
+    pub(super) fn last_to_first(&self, node: usize) -> impl Iterator<Item = u32> {
+        let last = Some(self.nodes[node].last).filter(|&piece| piece != NONE);
+        std::iter::successors(last, |&piece| Some(self.links[piece as usize].before).filter(|&p| p != NONE))
+    }
 }
 
 impl Deref for Side {
@@ -199,86 +323,5 @@ impl Deref for Side {
 impl DerefMut for Side {
     fn deref_mut(&mut self) -> &mut [Node] {
         &mut self.nodes
-    }
-}
-
-/// A client or a server, and the entries that wait for its slots, in order.
-#[derive(Debug, Default)]
-#[repr(align(64))]
-pub(super) struct Node {
-    /// The first entry is stored apart, so that reading it does not touch the others.
-    first: Option<Entry>,
-    others: VecDeque<Entry>,
-    /// Entries that are not stale.
-    pub(super) n_queued: u32,
-    n_running: u32,
-    slots: u32,
-    /// Whether it waits for the limit on all transfers.
-    pub(super) is_limited: bool,
-    /// For a client: whether it waits for the work of others.
-    pub(super) is_idle: bool,
-    /// For a client: whether it has left.
-    pub(super) is_gone: bool,
-}
-
-impl Node {
-    /// Adds an entry. If most of the others are stale, they are dropped first.
-    pub(super) fn push(&mut self, entry: Entry, marks: &Marks) {
-        if self.others.len() > 2 * self.n_queued as usize + FEW {
-            self.drop_stale(marks);
-        }
-        self.n_queued += 1;
-        if self.first.is_none() {
-            self.first = Some(entry);
-        } else {
-            self.others.push_back(entry);
-        }
-    }
-
-    /// Drops the entry of a piece that has left, if it is the first.
-    pub(super) fn pop(&mut self, piece: u32) {
-        if self.first.is_some_and(|entry| entry.piece == piece) {
-            self.drop_first();
-        }
-    }
-
-    /// Drops all entries that are stale.
-    pub(super) fn drop_stale(&mut self, marks: &Marks) {
-        self.others.retain(|&entry| !marks.is_stale(entry));
-        if self.first.is_some_and(|entry| marks.is_stale(entry)) {
-            self.drop_first();
-        }
-    }
-
-    pub(super) fn drop_first(&mut self) {
-        self.first = self.others.pop_front();
-    }
-
-    /// The first entry, after dropping stale ones before it. If there are known to be none, no piece has to be read.
-    pub(super) fn first(&mut self, has_stale: bool, marks: &Marks) -> Option<Entry> {
-        while has_stale && self.first.is_some_and(|entry| marks.is_stale(entry)) {
-            self.drop_first();
-        }
-        self.first
-    }
-
-    /// The entry at a place, stale or not.
-    pub(super) fn get(&self, place: usize) -> Option<Entry> {
-        place.checked_sub(1).map_or(self.first, |place| self.others.get(place).copied())
-    }
-
-    /// The entries in order, stale or not.
-    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
-        self.first.into_iter().chain(self.others.iter().copied())
-    }
-
-    /// The entries from the last to the first, stale or not.
-    pub(super) fn last_to_first(&self) -> impl Iterator<Item = Entry> {
-        self.others.iter().rev().copied().chain(self.first)
-    }
-
-    /// Removes all entries, stale or not. The queued pieces must leave as well.
-    pub(super) fn take_entries(&mut self) -> impl Iterator<Item = Entry> + use<> {
-        self.first.take().into_iter().chain(std::mem::take(&mut self.others))
     }
 }

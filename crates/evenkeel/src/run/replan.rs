@@ -77,7 +77,7 @@ impl Executor {
         let clients = self.cluster.clients().to_vec();
         let cluster = Cluster::new(&batch, self.servers_now(), clients, None).ok()?;
         let present = waiting.iter().map(|&piece| self.pieces[piece as usize].server).collect();
-        let waiting = waiting.iter().map(|&piece| self.marks.entry(piece, NONE)).collect();
+        let waiting = waiting.iter().map(|&piece| self.marks.entry(piece)).collect();
         Some(Snapshot { number, batch, cluster, present, waiting, taken_ns: self.now_ns })
     }
 

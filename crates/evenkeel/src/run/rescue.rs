@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::executor::{End, Executor};
 use super::gauge::blocks;
-use super::lists::{Entry, NONE, State};
+use super::lists::{Entry, NONE, State, Waiting};
 use super::timers::Timer;
 use super::trace::Decided;
 use super::transfers::Running;
@@ -93,16 +93,14 @@ impl Executor {
         if self.settings.replan_after.is_some() || self.servers[server.index()].n_queued == 0 {
             return;
         }
-        let entries = self.servers[server.index()].entries();
-        let waiting: Vec<Entry> = entries.filter(|&entry| !self.marks.is_stale(entry)).collect();
-        for entry in waiting {
-            let piece = self.pieces[entry.piece as usize];
-            let other = self.pick(entry.piece, Some(server));
+        for piece in self.servers.list(server.index()).collect::<Vec<u32>>() {
+            let size = self.pieces[piece as usize].size();
+            let other = self.pick(piece, Some(server));
             let wait_ns = |at: ServerId, more| self.gauges[at.index()].wait_ns(self.now_ns, more);
-            let is_sooner = |&other: &ServerId| wait_ns(other, piece.size()) < wait_ns(server, 0);
+            let is_sooner = |&other: &ServerId| wait_ns(other, size) < wait_ns(server, 0);
             if let Some(other) = other.filter(is_sooner) {
-                let (client, _) = self.leave_lists(entry.piece);
-                self.queue(entry.piece, other);
+                let (client, _) = self.leave_lists(piece);
+                self.queue(piece, other);
                 // Others may have waited behind it.
                 self.to_look_at.push(End::Client(client.0));
             }
@@ -111,8 +109,8 @@ impl Executor {
 
     pub(super) fn on_failed(&mut self, transfer: TransferId, cause: Cause, out: &mut Vec<Action>) {
         self.leave_plan();
-        let Some(mut run) = self.running.get(transfer).copied() else { return };
-        self.release(transfer, run.moved);
+        let Some(mut run) = self.running.remove(transfer) else { return };
+        self.release(&run, run.moved);
         self.counts.lost += 1;
         match cause {
             Cause::Unreachable | Cause::TimedOut => self.lost(&[run], out),
@@ -295,7 +293,7 @@ impl Executor {
     pub(super) fn park(&mut self, piece: u32) {
         self.marks.put(piece, State::Parked);
         let until_ns = self.now_ns.saturating_add(self.settings.patience_ns);
-        self.parked.push_back((until_ns, self.marks.entry(piece, NONE)));
+        self.parked.push_back((until_ns, self.marks.entry(piece)));
     }
 
     /// Appends a piece to the lists of its client and a server. A piece that is behind another in one list is not ahead
@@ -306,10 +304,10 @@ impl Executor {
         let client = waiting.client;
         self.gauges[server.index()].left += waiting.size();
         self.marks.put(piece, State::Queued);
-        self.servers[server.index()].push(self.marks.entry(piece, client.0), &self.marks);
-        self.clients[client.index()].push(self.marks.entry(piece, server.0), &self.marks);
+        self.servers.append(server.index(), Waiting { piece, other: client.0 });
+        self.clients.append(client.index(), Waiting { piece, other: server.0 });
         if self.keeps_to_plan && self.cluster.max_concurrent().is_some() {
-            self.in_turn.push_back(self.marks.entry(piece, NONE));
+            self.in_turn.push_back(self.marks.entry(piece));
         }
         if self.settings.shares_work {
             self.lengthened(client);
@@ -374,7 +372,9 @@ impl Executor {
         self.counts.lost += lost.len() as u64;
         let lost: Vec<Running> = lost.into_iter().map(|(_, run)| run).collect();
         lost.chunk_by(|a, b| a.request == b.request).for_each(|runs| self.lost(runs, out));
-        for entry in self.servers[server.index()].take_entries() {
+        let waiting = self.servers.list(server.index()).map(|piece| self.marks.entry(piece));
+        for entry in waiting.collect::<Vec<Entry>>() {
+            // Its request may have failed with another of its pieces.
             if !self.marks.is_stale(entry) {
                 let (client, _) = self.leave_lists(entry.piece);
                 self.place(entry.piece, None, out);

@@ -9,11 +9,11 @@ use std::collections::BinaryHeap;
 
 use super::Action;
 use super::executor::{End, Executor};
-use super::lists::FEW;
+use super::lists::{FEW, State};
 use crate::model::ClientId;
 
-/// The number of entries of the longest list that are searched.
-const N_ENTRIES: usize = 64;
+/// The number of pieces of the longest list that are looked at.
+const N_OF_LONGEST: usize = 64;
 
 impl Executor {
     /// Gives a piece whose own client is busy to an idle client, if work is shared.
@@ -79,20 +79,17 @@ impl Executor {
             return None;
         }
         let &(_, Reverse(longest)) = self.longest.peek()?;
-        let entries = self.clients[longest as usize].last_to_first().take(N_ENTRIES);
-        let entries: Vec<_> = entries.filter(|&entry| !self.marks.is_stale(entry)).collect();
-        let can_start = |piece: u32, executor: &mut Self| {
-            let server = executor.pieces[piece as usize].server.index();
-            let is_next = !executor.keeps_to_plan
-                || executor.servers[server].first(true, &executor.marks).is_some_and(|e| e.piece == piece);
-            executor.servers.has_slot(server) && is_next && executor.is_whole(piece)
+        let can_start = |&piece: &u32| {
+            let server = self.pieces[piece as usize].server.index();
+            let is_next =
+                !self.keeps_to_plan || self.servers[server].first().is_some_and(|first| first.piece == piece);
+            self.servers.has_slot(server) && is_next && self.is_whole(piece)
         };
-        let pieces = entries.into_iter().map(|entry| entry.piece);
-        let pieces: Vec<u32> = pieces.filter(|&piece| can_start(piece, self)).collect();
+        let pieces = self.clients.last_to_first(longest as usize).take(N_OF_LONGEST).filter(can_start);
         let distance = |&piece: &u32| {
             self.cluster.distance(taker, self.pieces[piece as usize].server).unwrap_or(u32::MAX)
         };
-        pieces.into_iter().min_by_key(distance)
+        pieces.min_by_key(distance)
     }
 
     /// Whether a piece is all of its request.
@@ -102,12 +99,11 @@ impl Executor {
     }
 
     fn start_for(&mut self, piece: u32, client: ClientId, out: &mut Vec<Action>) {
-        let before = std::mem::replace(&mut self.pieces[piece as usize].client, client);
-        self.clients[before.index()].n_queued -= 1;
-        self.clients[client.index()].n_queued += 1;
-        self.start(piece, out);
+        let (before, server) = self.leave_lists(piece);
+        self.pieces[piece as usize].client = client;
+        self.marks.set(piece, State::Running);
+        self.start_at(piece, client, server, out);
         // The piece that was behind it is first now.
-        let server = self.pieces[piece as usize].server;
         self.to_look_at.extend([End::Server(server.0), End::Client(before.0)]);
     }
 }

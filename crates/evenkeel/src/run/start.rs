@@ -2,14 +2,12 @@
 
 use super::executor::{End, Executor, ROUNDED_NS};
 use super::gauge::{Nanoblocks, blocks, duration_ns};
-use super::lists::{Entry, Node, Piece, State};
+use super::lists::{N_LOOKED_AT, Node, Piece, State, Waiting};
 use super::timers::Timer;
 use super::transfers::Running;
 use super::{Action, Late, TransferId};
 use crate::model::{ClientId, ServerId};
 
-/// The number of entries of a list that are searched for one that can start.
-pub(super) const N_LOOKED_AT: usize = 8;
 /// Until enough transfers are known, a transfer is late after this many times its expected duration.
 const LATE_AT_FIRST: f64 = 3.0;
 
@@ -54,38 +52,33 @@ impl Executor {
     }
 
     fn start_first_of_server(&mut self, server: usize, out: &mut Vec<Action>) {
-        // While everything goes to plan, a piece that leaves a list was its first, unless another client took it.
-        let has_stale = self.settings.shares_work;
         while self.servers.has_slot(server)
-            && let Some(entry) = self.servers[server].first(has_stale, &self.marks)
+            && let Some(Waiting { piece, other: client }) = self.servers[server].first()
         {
-            let client = entry.other as usize;
-            let is_first = |other: Entry| other.piece == entry.piece;
-            if self.clients.has_slot(client)
-                && self.clients[client].first(has_stale, &self.marks).is_some_and(is_first)
+            let is_first = |first: Waiting| first.piece == piece;
+            if self.clients.has_slot(client as usize)
+                && self.clients[client as usize].first().is_some_and(is_first)
             {
-                self.start(entry.piece, out);
-                self.to_look_at.push(End::Client(entry.other));
-            } else if !self.hand_over(entry.piece, out) {
+                self.start(piece, out);
+                self.to_look_at.push(End::Client(client));
+            } else if !self.hand_over(piece, out) {
                 return;
             }
         }
     }
 
     fn start_first_of_client(&mut self, client: usize, out: &mut Vec<Action>) {
-        let has_stale = self.settings.shares_work;
         while self.clients.has_slot(client)
-            && let Some(entry) = self.clients[client].first(has_stale, &self.marks)
+            && let Some(Waiting { piece, other: server }) = self.clients[client].first()
         {
-            let is_first = |other: Entry| other.piece == entry.piece;
-            let server = entry.other as usize;
-            if !self.servers.has_slot(server)
-                || !self.servers[server].first(has_stale, &self.marks).is_some_and(is_first)
+            let is_first = |first: Waiting| first.piece == piece;
+            if !self.servers.has_slot(server as usize)
+                || !self.servers[server as usize].first().is_some_and(is_first)
             {
                 return;
             }
-            self.start(entry.piece, out);
-            self.to_look_at.push(End::Server(entry.other));
+            self.start(piece, out);
+            self.to_look_at.push(End::Server(server));
         }
         self.take_over(client, out);
     }
@@ -106,45 +99,36 @@ impl Executor {
     }
 
     fn start_any_of_server(&mut self, server: usize, out: &mut Vec<Action>) {
-        let mut at = 0;
-        while self.servers.has_slot(server) && self.servers[server].n_queued > 0 {
+        let mut place = 0;
+        while self.servers.has_slot(server)
+            && place < N_LOOKED_AT
+            && let Some(Waiting { piece, other: client }) = self.servers[server].get(place)
+        {
             if self.is_at_limit() {
                 self.wait_for_limit(End::Server(server as u32));
                 return;
             }
-            let Some(entry) = self.servers[server].get(at) else { return };
-            let has_slot = self.clients.has_slot(entry.other as usize);
-            if (at == 0 || has_slot || self.settings.shares_work) && self.marks.is_stale(entry) {
-                // Stale entries at the front are dropped for good.
-                if at == 0 { self.servers[server].drop_first() } else { at += 1 }
-            } else if has_slot {
-                self.start(entry.piece, out);
-            } else if !self.hand_over(entry.piece, out) {
-                at += 1;
-            }
-            if at >= N_LOOKED_AT {
-                return;
+            if self.clients.has_slot(client as usize) {
+                self.start(piece, out);
+            } else if !self.hand_over(piece, out) {
+                place += 1;
             }
         }
     }
 
     fn start_any_of_client(&mut self, client: usize, out: &mut Vec<Action>) {
-        let mut at = 0;
-        while self.clients.has_slot(client) && self.clients[client].n_queued > 0 {
-            let Some(entry) = self.clients[client].get(at) else { break };
-            let is_free = self.servers.has_slot(entry.other as usize);
-            if (at == 0 || is_free) && self.marks.is_stale(entry) {
-                if at == 0 { self.clients[client].drop_first() } else { at += 1 }
-            } else if is_free && self.is_at_limit() {
+        let mut place = 0;
+        while self.clients.has_slot(client)
+            && place < N_LOOKED_AT
+            && let Some(Waiting { piece, other: server }) = self.clients[client].get(place)
+        {
+            if !self.servers.has_slot(server as usize) {
+                place += 1;
+            } else if self.is_at_limit() {
                 self.wait_for_limit(End::Client(client as u32));
                 return;
-            } else if is_free {
-                self.start(entry.piece, out);
             } else {
-                at += 1;
-            }
-            if at >= N_LOOKED_AT {
-                return;
+                self.start(piece, out);
             }
         }
         self.take_over(client, out);
@@ -154,19 +138,17 @@ impl Executor {
     pub(super) fn start(&mut self, piece: u32, out: &mut Vec<Action>) {
         let (client, server) = self.leave_lists(piece);
         self.marks.set(piece, State::Running);
-        self.clients[client.index()].pop(piece);
-        self.servers[server.index()].pop(piece);
         // `start_at` adds it to the server's load again.
         self.start_at(piece, client, server, out);
     }
 
     /// Removes a piece from its lists. It then has no place.
     pub(super) fn leave_lists(&mut self, piece: u32) -> (ClientId, ServerId) {
-        let piece = &self.pieces[piece as usize];
-        self.clients[piece.client.index()].n_queued -= 1;
-        self.servers[piece.server.index()].n_queued -= 1;
-        self.gauges[piece.server.index()].left -= piece.size();
-        (piece.client, piece.server)
+        let Piece { client, server, .. } = self.pieces[piece as usize];
+        self.clients.remove(client.index(), piece);
+        self.servers.remove(server.index(), piece);
+        self.gauges[server.index()].left -= self.pieces[piece as usize].size();
+        (client, server)
     }
 
     /// Starts a transfer of a piece.

@@ -6,8 +6,7 @@
 use std::collections::VecDeque;
 
 use super::executor::{End, Executor};
-use super::lists::{Entry, FEW, Marks, NONE, State};
-use super::start::N_LOOKED_AT;
+use super::lists::{Entry, FEW, Marks, N_LOOKED_AT, State};
 use super::trace::Decided;
 use super::{Action, Decide};
 use crate::model::{Cluster, ServerId};
@@ -85,12 +84,12 @@ impl Executor {
         self.marks.put(piece, State::Undecided);
         let waiting = &self.pieces[piece as usize];
         let client = waiting.client.0;
-        self.undecided.clients[client as usize].push(self.marks.entry(piece, NONE), &self.marks);
+        self.undecided.clients[client as usize].push(self.marks.entry(piece), &self.marks);
         for server in &self.requests[waiting.request].holders {
             if self.barred.has(waiting.request, piece, *server) {
                 continue;
             }
-            self.undecided.servers[server.index()].push(self.marks.entry(piece, client), &self.marks);
+            self.undecided.servers[server.index()].push(self.marks.entry(piece), &self.marks);
             self.to_look_at.push(End::Server(server.0));
         }
         // The client is looked at first, so that the policy has all servers to pick from.
