@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel::model::{Fixed, ServerId};
@@ -12,7 +12,7 @@ use evenkeel_store::{Catalogue, Problem, StoreError};
 use futures_util::StreamExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::sink::Sink;
 use super::work::{BYTE_NS, Item, Planned};
@@ -169,12 +169,14 @@ impl Run<'_> {
             let back_at = self.health.iter().filter_map(|health| health.back_at).min();
             let wake_at = [wake_at, back_at].into_iter().flatten().min();
             let wake_at = wake_at.unwrap_or_else(|| Instant::now() + self.driver.patience);
+            // In this order: those that are ready now and then come before those that may always be ready.
             let next = tokio::select! {
-                message = self.receiver.recv() => message.map_or(Next::Wake, Next::Message),
-                () = tokio::time::sleep_until(wake_at.into()) => Next::Wake,
-                _ = tick.tick() => Next::Tick,
-                proceeded = self.driver.sink.proceed(), if self.driver.sink.is_busy() => Next::Proceeded(proceeded),
+                biased;
                 () = stopped(&mut self.driver.stop) => Next::Stop,
+                _ = tick.tick() => Next::Tick,
+                () = tokio::time::sleep_until(wake_at) => Next::Wake,
+                proceeded = self.driver.sink.proceed(), if self.driver.sink.is_busy() => Next::Proceeded(proceeded),
+                message = self.receiver.recv() => message.map_or(Next::Wake, Next::Message),
             };
             match next {
                 Next::Message(message) => self.on_message(message).await?,

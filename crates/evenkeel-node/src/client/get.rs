@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use evenkeel::model::ModelError;
 use evenkeel_store::{Catalogue, CatalogueObject, Hash};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 use super::destination::{self, Destination, Existing, Place};
 use super::driver::{Driver, Outcome, Tally};
