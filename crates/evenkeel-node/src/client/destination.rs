@@ -112,6 +112,14 @@ impl Place {
         Ok(file)
     }
 
+    /// Removes what was filled, if anything.
+    pub(super) fn remove_part(&self) -> io::Result<()> {
+        match fs::remove_file(&self.part) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
     /// Whether there is a file in the final place, with this size and checksum.
     pub(super) fn is_there(&self, bytes: u64, hash: Option<&Hash>) -> io::Result<Existing> {
         let metadata = match fs::symlink_metadata(&self.path) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel::model::{Fixed, ServerId};
+use evenkeel::model::{Cluster, Fixed, Server, ServerId};
 use evenkeel::run::{Action, Cause, Event, Executor, NewPlan, RequestId, Settings, Snapshot, TransferId};
 use evenkeel_store::{Catalogue, Problem, StoreError};
 use futures_util::StreamExt;
@@ -124,6 +124,7 @@ impl Driver<'_> {
             keeps_order: false,
             hedge_blocks: total / HEDGED_SHARE,
             patience_ns: u64::try_from(self.patience.as_nanos()).unwrap_or(u64::MAX),
+            most_failures: most_failures(&planned.cluster),
             ..Settings::default()
         };
         let executor = Executor::new(&planned.batch, &planned.cluster, &planned.schedule, settings, 0);
@@ -391,6 +392,14 @@ async fn receive(
         }
     }
     Ok(())
+}
+
+/// How many transfers of a request may fail: as many as all servers together can let down before they are given up, so
+/// that dead mirrors never cost what another one has.
+fn most_failures(cluster: &Cluster) -> u32 {
+    let of_server =
+        |server: &Server| MOST_IN_A_ROW.saturating_add(server.slots.saturating_mul(MOST_CHANCES + 1));
+    cluster.servers().iter().map(of_server).fold(0, u32::saturating_add)
 }
 
 fn fixed(bytes: u64) -> Fixed {

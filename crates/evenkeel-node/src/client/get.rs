@@ -276,6 +276,7 @@ impl<'a> Get<'a> {
                 }
             }
             n_unverified += self.commit(intact).await?;
+            failed.retain(|&object, _| !self.tried.contains_key(&object) || !self.read_alone(object));
             items = self.items();
             items.retain(|item| !failed.contains_key(&item.object));
             if n_rounds > self.most_rounds() {
@@ -361,7 +362,6 @@ impl<'a> Get<'a> {
     fn try_another(&mut self, object: usize, wrong: &Hash) -> Result<(), String> {
         let name = |server: &usize| self.catalogue.servers()[*server].as_str();
         let known = &self.catalogue.objects()[object];
-        let tried = self.tried.entry(object).or_default();
         let mut senders: Vec<&str> =
             self.served.iter().filter(|(of, _)| *of == object).map(|(_, s)| name(s)).collect();
         senders.sort_unstable();
@@ -373,15 +373,24 @@ impl<'a> Get<'a> {
             senders.join(", ")
         ));
         self.served.retain(|(of, _)| *of != object);
+        match self.read_alone(object) {
+            true => Ok(()),
+            false => Err(format!("its {} is wrong at every server", wrong.algorithm)),
+        }
+    }
+
+    /// Arranges that an object is read from a single server, the next that was not tried alone. Returns false if there
+    /// is none.
+    fn read_alone(&mut self, object: usize) -> bool {
+        let known = &self.catalogue.objects()[object];
+        let tried = self.tried.entry(object).or_default();
         let holders = self.catalogue.servers_of(known, &(0..known.bytes));
-        let Some(next) = holders.into_iter().find(|server| !tried.contains(server)) else {
-            return Err(format!("its {} is wrong at every server", wrong.algorithm));
-        };
+        let Some(next) = holders.into_iter().find(|server| !tried.contains(server)) else { return false };
         tried.push(next);
         if let Some(target) = &self.prepared.targets[object] {
             self.sink.open(target, Ranges::default());
         }
-        Ok(())
+        true
     }
 
     /// Measures rates, and returns what is missing then.
@@ -502,7 +511,11 @@ fn prepare_object(
     let path = place.path.display().to_string();
     let refuse = |why: String| Ok((Err(why), Ranges::default()));
     match place.is_there(object.bytes, object.hashes.first())? {
-        Existing::Same => return Ok((Ok(None), Ranges::default())),
+        Existing::Same => {
+            // An earlier read of another version may have been interrupted.
+            place.remove_part()?;
+            return Ok((Ok(None), Ranges::default()));
+        }
         Existing::InTheWay => return refuse(format!("{path} is no file; move it elsewhere")),
         Existing::Other if !overwrite => {
             return refuse(format!("{path} exists and differs; --overwrite replaces it"));

@@ -197,7 +197,8 @@ impl World {
 
     /// Whether one mirror always serves everything, and everybody can see that it has the same as the others.
     fn has_good_mirror(&self) -> bool {
-        let is_good = |nature: &Nature| nature.per_cent_wrong == 0 && nature.dead.is_none();
+        let is_good =
+            |nature: &Nature| nature.per_cent_wrong == 0 && nature.dead.is_none() && nature.slow.is_none();
         let nothing_changes = self.mirrors.iter().all(|nature| nature.change.is_none());
         self.is_healed() || self.has_hashes && nothing_changes && self.mirrors.iter().any(is_good)
     }
@@ -469,8 +470,9 @@ impl Folder<'_> {
             assert_eq!(why, [""; 0], "a mirror has all of it, and always answers");
         }
         if is_over && failures.is_empty() {
-            let left = fs::read_dir(self.path).unwrap().count();
-            assert_eq!(left, self.world.sizes.len(), "something is left behind");
+            let names = fs::read_dir(self.path).unwrap().map(|entry| entry.unwrap().file_name());
+            let left: Vec<_> = names.filter(|name| name.as_encoded_bytes().starts_with(b".")).collect();
+            assert!(left.is_empty(), "{left:?} is left behind");
         }
     }
 
@@ -572,10 +574,7 @@ fn faults_in_simulated_time() {
                         let asked = simulate(seed, &totals);
                         if seed.is_multiple_of(REPEAT_EVERY) {
                             add(&totals.repeated, 1);
-                            if asked != simulate(seed, &totals) {
-                                add(&totals.different, 1);
-                                eprintln!("different {seed}");
-                            }
+                            add(&totals.different, u64::from(asked != simulate(seed, &totals)));
                         }
                     };
                     if let Err(panic) = catch_unwind(AssertUnwindSafe(one)) {
@@ -587,4 +586,7 @@ fn faults_in_simulated_time() {
         }
     });
     println!("{} schedules: {totals:?}", seeds.end - seeds.start);
+    // Planning has its own thread: what else happens in the same millisecond comes before its plan, or after it.
+    let (different, repeated) = (totals.different.into_inner(), totals.repeated.into_inner());
+    assert!(different * 20 <= repeated, "{different} of {repeated} schedules went otherwise the second time");
 }
