@@ -211,9 +211,9 @@ impl<'a> Get<'a> {
         let begun = Instant::now();
         let (known, path, overwrite) = (Arc::clone(&catalogue), path.to_owned(), options.overwrite);
         let look = move || {
-            let destination = Destination::create(&path)?;
+            let destination = Destination::create(&path, overwrite)?;
             let (journal, records) = Journal::open(&path)?;
-            let prepared = prepare(&known, &destination, records, overwrite)?;
+            let prepared = prepare(&known, &destination, records, overwrite);
             io::Result::Ok((destination, journal, prepared))
         };
         let (destination, journal, mut prepared) = spawn_blocking(look).await.map_err(io::Error::other)??;
@@ -275,7 +275,7 @@ impl<'a> Get<'a> {
                     }
                 }
             }
-            n_unverified += self.commit(intact).await?;
+            n_unverified += self.commit(intact, &mut failed).await?;
             failed.retain(|&object, _| !self.tried.contains_key(&object) || !self.read_alone(object));
             items = self.items();
             items.retain(|item| !failed.contains_key(&item.object));
@@ -342,18 +342,25 @@ impl<'a> Get<'a> {
     }
 
     /// Gives objects that are complete and verified their names. Returns how many have no checksum.
-    async fn commit(&mut self, intact: Vec<usize>) -> io::Result<usize> {
+    async fn commit(&mut self, intact: Vec<usize>, failed: &mut HashMap<usize, String>) -> io::Result<usize> {
         let targets = intact.into_iter().filter_map(|object| self.prepared.targets[object].take());
         let targets: Vec<Arc<Target>> = targets.collect();
-        let n_unverified = targets.iter().filter(|target| target.hashes.is_empty()).count();
         let destination = self.destination.clone();
         let commit = move || {
             for target in targets.iter().filter(|target| target.bytes == 0) {
                 target.place.open_part(0)?;
             }
-            destination.commit(targets.iter().map(|target| &target.place))
+            let results = destination.commit(targets.iter().map(|target| &target.place))?;
+            io::Result::Ok((targets, results))
         };
-        spawn_blocking(commit).await.map_err(io::Error::other)??;
+        let (targets, results) = spawn_blocking(commit).await.map_err(io::Error::other)??;
+        let mut n_unverified = 0;
+        for (target, result) in targets.iter().zip(results) {
+            match result {
+                Ok(()) => n_unverified += usize::from(target.hashes.is_empty()),
+                Err(why) => drop(failed.insert(target.object, why)),
+            }
+        }
         Ok(n_unverified)
     }
 
@@ -467,7 +474,7 @@ fn prepare(
     destination: &Destination,
     mut records: HashMap<String, Vec<Record>>,
     overwrite: bool,
-) -> io::Result<Prepared> {
+) -> Prepared {
     let mut prepared = Prepared::default();
     let mut parts = HashSet::new();
     for (number, object) in catalogue.objects().iter().enumerate() {
@@ -478,8 +485,11 @@ fn prepare(
                 Ranges::default(),
             ),
             Ok(place) => {
-                let records = records.remove(&object.key);
-                prepare_object(destination, (number, object), place, records, overwrite)?
+                let (records, path) = (records.remove(&object.key), place.path.clone());
+                let looked = prepare_object(destination, (number, object), place, records, overwrite);
+                // What is in the way of one object is none of the others' business.
+                looked
+                    .unwrap_or_else(|error| (Err(format!("{}: {error}", path.display())), Ranges::default()))
             }
         };
         match target {
@@ -497,7 +507,7 @@ fn prepare(
         }
         prepared.there.push(there);
     }
-    Ok(prepared)
+    prepared
 }
 
 /// Where an object goes and what is there of it; no target if all of it is there.
@@ -514,6 +524,7 @@ fn prepare_object(
         Existing::Same => {
             // An earlier read of another version may have been interrupted.
             place.remove_part()?;
+            destination.protect(&place)?;
             return Ok((Ok(None), Ranges::default()));
         }
         Existing::InTheWay => return refuse(format!("{path} is no file; move it elsewhere")),

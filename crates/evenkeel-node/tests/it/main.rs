@@ -5,6 +5,7 @@
 mod faults;
 mod files;
 mod simulated;
+mod trouble;
 mod web;
 
 use std::path::Path;
