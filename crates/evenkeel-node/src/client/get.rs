@@ -275,8 +275,8 @@ impl<'a> Get<'a> {
                     }
                 }
             }
-            n_unverified += self.commit(intact, &mut failed).await?;
             failed.retain(|&object, _| !self.tried.contains_key(&object) || !self.read_alone(object));
+            n_unverified += self.commit(intact, &mut failed).await?;
             items = self.items();
             items.retain(|item| !failed.contains_key(&item.object));
             if n_rounds > self.most_rounds() {

@@ -102,17 +102,18 @@ impl Figures {
             let key = path.replace("%2F", "/").replace("%2E", ".").replace("%00", "\0");
             let is_reported =
                 report.failures.iter().any(|failure| failure.key == key && !failure.why.is_empty());
-            match fs::read(folder.join(&key)).ok().filter(|_| !key.starts_with(['.', '/'])) {
-                Some(found) if is_reported => self.wrong_bytes += found.len() as u64,
-                Some(found) => {
-                    let wrong = found.iter().zip(data).filter(|(a, b)| a != b).count();
-                    self.wrong_bytes += wrong as u64 + found.len().abs_diff(data.len()) as u64;
-                    self.bytes_verified += found.len() as u64;
+            let Some(found) = fs::read(folder.join(&key)).ok().filter(|_| !key.starts_with(['.', '/']))
+            else {
+                match (is_reported, report.was_stopped) {
+                    (true, _) => self.missing_with_a_reason += 1,
+                    (false, true) => {}
+                    (false, false) => self.missing_without_a_word += 1,
                 }
-                None if report.was_stopped => {}
-                None if is_reported => self.missing_with_a_reason += 1,
-                None => self.missing_without_a_word += 1,
-            }
+                continue;
+            };
+            let wrong = found.iter().zip(data).filter(|(a, b)| a != b).count();
+            self.wrong_bytes += wrong as u64 + found.len().abs_diff(data.len()) as u64;
+            self.bytes_verified += if is_reported { 0 } else { found.len() as u64 };
         }
     }
 }
