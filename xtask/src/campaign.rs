@@ -53,6 +53,14 @@ pub(crate) fn worlds(times: &str) -> Result<()> {
     Ok(())
 }
 
+/// The live client under random faults, with `times` as many schedules as in the tests. Each test prints its figures: runs,
+/// bytes verified, wrong bytes, hangs.
+pub(crate) fn faults(times: &str) -> Result<()> {
+    let tests = ["faults::random", "simulated::", "trouble::"];
+    let args = [&["test", "-p", "evenkeel-node", "--test", "it", "--", "--nocapture"], &tests[..]].concat();
+    run_with("cargo", &args, &[("EVENKEEL_TIMES", times)])
+}
+
 /// Runs each target on this many inputs, without sanitizers, so that a stable toolchain is enough.
 pub(crate) fn fuzz(runs: &str) -> Result<()> {
     require_program("c++", &["--version"], &["g++"])?;

@@ -17,6 +17,8 @@ Tasks:
   cargo xtask campaign fuzz [N]     each reader on N inputs (default 1,000,000)
   cargo xtask campaign worlds [N]   the executor and bidding in N times as many random worlds as in the tests (default
                                     170, which makes a million)
+  cargo xtask campaign faults [N]   the live client with N times as many random faults as in the tests (default 25: 600
+                                    schedules with real sockets, 50,000 in simulated time)
 ";
 
 fn main() -> ExitCode {
@@ -30,6 +32,8 @@ fn main() -> ExitCode {
         ["campaign", "fuzz", runs] => campaign::fuzz(runs),
         ["campaign", "worlds"] => campaign::worlds("170"),
         ["campaign", "worlds", times] => campaign::worlds(times),
+        ["campaign", "faults"] => campaign::faults("25"),
+        ["campaign", "faults", times] => campaign::faults(times),
         ["cluster", rest @ ..] => return cluster::main(rest),
         _ => {
             print!("{HELP}{}", cluster::HELP);

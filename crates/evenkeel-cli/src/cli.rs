@@ -167,8 +167,8 @@ fn size(text: &str) -> Result<u64, String> {
 pub enum Objective {
     /// The length of the schedule (makespan); with --no-order, the largest server load
     Max,
-    /// The mean completion time of a block, if each server serves blocks one at a time; this also minimizes the largest
-    /// load
+    /// The mean completion time of a block, if each slot serves blocks one at a time; this also minimizes the largest
+    /// load, unless slots can share blocks (several slots, and speeds other than 1)
     Mean,
 }
 

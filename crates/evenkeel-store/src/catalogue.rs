@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
-use futures_util::TryStreamExt;
 use futures_util::future::join_all;
+use futures_util::{StreamExt, TryStreamExt};
 
 use crate::error::{Problem, StoreError};
+use crate::exact::exactly;
 use crate::{Body, Hash, Object, Source};
 
 /// What shows that two mirrors have the same object under a key.
@@ -218,7 +219,8 @@ impl Catalogue {
         servers
     }
 
-    /// Reads a range of an object from a server that holds it.
+    /// Reads a range of an object from a server that holds it. A body that is longer or shorter than the range ends
+    /// with an error.
     pub async fn read(
         &self,
         object: &CatalogueObject,
@@ -229,7 +231,9 @@ impl Catalogue {
             let holding =
                 holders(&copy.object, &range).iter().find(|&&local| self.server(copy, local) == Some(server));
             if let Some(&local) = holding {
-                return self.sources[copy.source].read(&copy.object, local as usize, range).await;
+                let (bytes, address) = (range.end - range.start, copy.object.address.clone());
+                let body = self.sources[copy.source].read(&copy.object, local as usize, range).await?;
+                return Ok(exactly(bytes, address, body).boxed());
             }
         }
         Err(Problem::NotFound.at(object.key.as_str()))

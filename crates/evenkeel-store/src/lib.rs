@@ -23,6 +23,7 @@
 mod address;
 mod catalogue;
 mod error;
+mod exact;
 mod folder;
 mod hash;
 mod http;
@@ -56,8 +57,9 @@ pub trait Source: Debug + Send + Sync {
 
     /// Reads a range of an object from one of the servers that hold it.
     ///
-    /// The body has exactly the bytes of the range, or ends with an error. If the object is no longer the one that was
-    /// listed, as far as its [`identity`](Object::identity) shows, this fails with [`Problem::Changed`].
+    /// The body has the bytes of the range, or ends with an error; the [`Catalogue`] counts them. If the object is no
+    /// longer the one that was listed, as far as its [`identity`](Object::identity) shows, this fails with
+    /// [`Problem::Changed`].
     fn read<'a>(
         &'a self,
         object: &'a Object,

@@ -1,10 +1,12 @@
 //! Where data is written: beside its final place until it is complete and verified, never outside the destination.
 
+use std::collections::HashSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_store::{Hash, Hasher};
 
@@ -19,6 +21,9 @@ const MOST_NAME_BYTES: usize = 255;
 #[derive(Clone, Debug)]
 pub(super) struct Destination {
     root: PathBuf,
+    /// If files may be replaced, those that may not: objects of this read, by device and number. Some file systems have
+    /// one file under two keys, as `a` and `A`.
+    ours: Option<Arc<Mutex<HashSet<(u64, u64)>>>>,
 }
 
 /// The place of one object.
@@ -32,9 +37,39 @@ pub(super) struct Place {
 
 impl Destination {
     /// Creates the folder if there is none.
-    pub(super) fn create(root: &Path) -> io::Result<Self> {
+    pub(super) fn create(root: &Path, overwrite: bool) -> io::Result<Self> {
         fs::create_dir_all(root)?;
-        Ok(Self { root: root.to_owned() })
+        Ok(Self { root: root.to_owned(), ours: overwrite.then(Arc::default) })
+    }
+
+    /// The object in this place must not be replaced by another.
+    pub(super) fn protect(&self, place: &Place) -> io::Result<()> {
+        if let Some(ours) = &self.ours {
+            let metadata = fs::symlink_metadata(&place.path)?;
+            let file = (metadata.dev(), metadata.ino());
+            ours.lock().unwrap_or_else(PoisonError::into_inner).insert(file);
+        }
+        Ok(())
+    }
+
+    /// Whether an object may get its name now, or why not.
+    fn is_free(&self, place: &Place) -> Result<(), String> {
+        let path = place.path.display();
+        match (fs::symlink_metadata(&place.path), &self.ours) {
+            (Err(error), _) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            (Err(error), _) => Err(format!("{path}: {error}")),
+            (Ok(there), _) if !there.is_file() => Err(format!("{path} is in the way; move it elsewhere")),
+            (Ok(_), None) => Err(format!("{path} exists by now; --overwrite replaces it")),
+            (Ok(there), Some(ours)) => {
+                let ours = ours.lock().unwrap_or_else(PoisonError::into_inner);
+                match ours.contains(&(there.dev(), there.ino())) {
+                    true => {
+                        Err(format!("another object is the same file {path}; read it into another folder"))
+                    }
+                    false => Ok(()),
+                }
+            }
+        }
     }
 
     /// The place of an object, or why it cannot have one.
@@ -81,23 +116,32 @@ impl Destination {
     }
 
     /// Moves complete objects to their final places. They are on disk before they have their names, and the names are on
-    /// disk when this returns.
-    pub(super) fn commit<'a>(&self, places: impl Iterator<Item = &'a Place>) -> io::Result<()> {
+    /// disk when this returns. For each place, returns why its object could not get its name, if so.
+    pub(super) fn commit<'a>(
+        &self,
+        places: impl Iterator<Item = &'a Place>,
+    ) -> io::Result<Vec<Result<(), String>>> {
         let root = File::open(&self.root)?;
         let device = root.metadata()?.dev();
         rustix::fs::syncfs(&root)?;
-        let mut elsewhere = Vec::new();
+        let (mut results, mut elsewhere) = (Vec::new(), Vec::new());
         for place in places {
             let is_elsewhere = fs::symlink_metadata(&place.part)?.dev() != device;
             if is_elsewhere {
                 File::open(&place.part)?.sync_all()?;
                 elsewhere.extend(place.path.parent());
             }
-            fs::rename(&place.part, &place.path)?;
+            let result = self.is_free(place);
+            if result.is_ok() {
+                fs::rename(&place.part, &place.path)?;
+                self.protect(place)?;
+            }
+            results.push(result);
         }
         rustix::fs::syncfs(&root)?;
         elsewhere.dedup();
-        elsewhere.into_iter().try_for_each(|folder| File::open(folder)?.sync_all())
+        elsewhere.into_iter().try_for_each(|folder| File::open(folder)?.sync_all())?;
+        Ok(results)
     }
 }
 
@@ -110,6 +154,14 @@ impl Place {
             options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits().cast_signed()).open(&self.part)?;
         file.set_len(bytes)?;
         Ok(file)
+    }
+
+    /// Removes what was filled, if anything.
+    pub(super) fn remove_part(&self) -> io::Result<()> {
+        match fs::remove_file(&self.part) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
     }
 
     /// Whether there is a file in the final place, with this size and checksum.
@@ -190,5 +242,34 @@ impl Crc {
 
     pub(super) fn finish(&self) -> u32 {
         self.0.finalize() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two keys that are one file, as `a` and `A` on some file systems: the first has it, now and at the next read.
+    #[test]
+    fn one_object_never_replaces_another() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let at = |name: &str| folder.path().join(name);
+        let place = |part: &str| Place { path: at("a"), part: at(part) };
+        let (first, second) = (place("first"), place("second"));
+        for overwrite in [false, true] {
+            fs::write(at("first"), "first").expect("written");
+            fs::write(at("second"), "second").expect("written");
+            let destination = Destination::create(folder.path(), overwrite).expect("created");
+            let results = destination.commit([&first, &second].into_iter()).expect("committed");
+            assert_eq!(results.iter().map(Result::is_ok).collect::<Vec<_>>(), [true, false], "{results:?}");
+            assert_eq!(fs::read(at("a")).expect("there"), b"first");
+            // The first is there already.
+            let destination = Destination::create(folder.path(), overwrite).expect("created");
+            destination.protect(&first).expect("protected");
+            let results = destination.commit(std::iter::once(&second)).expect("committed");
+            assert!(results[0].is_err());
+            assert_eq!(fs::read(at("a")).expect("there"), b"first");
+            fs::remove_file(at("a")).expect("removed");
+        }
     }
 }

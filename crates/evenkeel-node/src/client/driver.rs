@@ -3,16 +3,16 @@
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel::model::{Fixed, ServerId};
+use evenkeel::model::{Cluster, Fixed, Server, ServerId};
 use evenkeel::run::{Action, Cause, Event, Executor, NewPlan, RequestId, Settings, Snapshot, TransferId};
 use evenkeel_store::{Catalogue, Problem, StoreError};
 use futures_util::StreamExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::sink::Sink;
 use super::work::{BYTE_NS, Item, Planned};
@@ -124,6 +124,7 @@ impl Driver<'_> {
             keeps_order: false,
             hedge_blocks: total / HEDGED_SHARE,
             patience_ns: u64::try_from(self.patience.as_nanos()).unwrap_or(u64::MAX),
+            most_failures: most_failures(&planned.cluster),
             ..Settings::default()
         };
         let executor = Executor::new(&planned.batch, &planned.cluster, &planned.schedule, settings, 0);
@@ -169,12 +170,14 @@ impl Run<'_> {
             let back_at = self.health.iter().filter_map(|health| health.back_at).min();
             let wake_at = [wake_at, back_at].into_iter().flatten().min();
             let wake_at = wake_at.unwrap_or_else(|| Instant::now() + self.driver.patience);
+            // In this order: those that are ready now and then come before those that may always be ready.
             let next = tokio::select! {
-                message = self.receiver.recv() => message.map_or(Next::Wake, Next::Message),
-                () = tokio::time::sleep_until(wake_at.into()) => Next::Wake,
-                _ = tick.tick() => Next::Tick,
-                proceeded = self.driver.sink.proceed(), if self.driver.sink.is_busy() => Next::Proceeded(proceeded),
+                biased;
                 () = stopped(&mut self.driver.stop) => Next::Stop,
+                _ = tick.tick() => Next::Tick,
+                () = tokio::time::sleep_until(wake_at) => Next::Wake,
+                proceeded = self.driver.sink.proceed(), if self.driver.sink.is_busy() => Next::Proceeded(proceeded),
+                message = self.receiver.recv() => message.map_or(Next::Wake, Next::Message),
             };
             match next {
                 Next::Message(message) => self.on_message(message).await?,
@@ -389,6 +392,14 @@ async fn receive(
         }
     }
     Ok(())
+}
+
+/// How many transfers of a request may fail: as many as all servers together can let down before they are given up, so
+/// that dead mirrors never cost what another one has.
+fn most_failures(cluster: &Cluster) -> u32 {
+    let of_server =
+        |server: &Server| MOST_IN_A_ROW.saturating_add(server.slots.saturating_mul(MOST_CHANCES + 1));
+    cluster.servers().iter().map(of_server).fold(0, u32::saturating_add)
 }
 
 fn fixed(bytes: u64) -> Fixed {

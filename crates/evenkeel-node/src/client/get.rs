@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use evenkeel::model::ModelError;
 use evenkeel_store::{Catalogue, CatalogueObject, Hash};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
+use tokio::time::Instant;
 
 use super::destination::{self, Destination, Existing, Place};
 use super::driver::{Driver, Outcome, Tally};
@@ -210,9 +211,9 @@ impl<'a> Get<'a> {
         let begun = Instant::now();
         let (known, path, overwrite) = (Arc::clone(&catalogue), path.to_owned(), options.overwrite);
         let look = move || {
-            let destination = Destination::create(&path)?;
+            let destination = Destination::create(&path, overwrite)?;
             let (journal, records) = Journal::open(&path)?;
-            let prepared = prepare(&known, &destination, records, overwrite)?;
+            let prepared = prepare(&known, &destination, records, overwrite);
             io::Result::Ok((destination, journal, prepared))
         };
         let (destination, journal, mut prepared) = spawn_blocking(look).await.map_err(io::Error::other)??;
@@ -274,7 +275,8 @@ impl<'a> Get<'a> {
                     }
                 }
             }
-            n_unverified += self.commit(intact).await?;
+            failed.retain(|&object, _| !self.tried.contains_key(&object) || !self.read_alone(object));
+            n_unverified += self.commit(intact, &mut failed).await?;
             items = self.items();
             items.retain(|item| !failed.contains_key(&item.object));
             if n_rounds > self.most_rounds() {
@@ -340,18 +342,25 @@ impl<'a> Get<'a> {
     }
 
     /// Gives objects that are complete and verified their names. Returns how many have no checksum.
-    async fn commit(&mut self, intact: Vec<usize>) -> io::Result<usize> {
+    async fn commit(&mut self, intact: Vec<usize>, failed: &mut HashMap<usize, String>) -> io::Result<usize> {
         let targets = intact.into_iter().filter_map(|object| self.prepared.targets[object].take());
         let targets: Vec<Arc<Target>> = targets.collect();
-        let n_unverified = targets.iter().filter(|target| target.hashes.is_empty()).count();
         let destination = self.destination.clone();
         let commit = move || {
             for target in targets.iter().filter(|target| target.bytes == 0) {
                 target.place.open_part(0)?;
             }
-            destination.commit(targets.iter().map(|target| &target.place))
+            let results = destination.commit(targets.iter().map(|target| &target.place))?;
+            io::Result::Ok((targets, results))
         };
-        spawn_blocking(commit).await.map_err(io::Error::other)??;
+        let (targets, results) = spawn_blocking(commit).await.map_err(io::Error::other)??;
+        let mut n_unverified = 0;
+        for (target, result) in targets.iter().zip(results) {
+            match result {
+                Ok(()) => n_unverified += usize::from(target.hashes.is_empty()),
+                Err(why) => drop(failed.insert(target.object, why)),
+            }
+        }
         Ok(n_unverified)
     }
 
@@ -360,7 +369,6 @@ impl<'a> Get<'a> {
     fn try_another(&mut self, object: usize, wrong: &Hash) -> Result<(), String> {
         let name = |server: &usize| self.catalogue.servers()[*server].as_str();
         let known = &self.catalogue.objects()[object];
-        let tried = self.tried.entry(object).or_default();
         let mut senders: Vec<&str> =
             self.served.iter().filter(|(of, _)| *of == object).map(|(_, s)| name(s)).collect();
         senders.sort_unstable();
@@ -372,15 +380,24 @@ impl<'a> Get<'a> {
             senders.join(", ")
         ));
         self.served.retain(|(of, _)| *of != object);
+        match self.read_alone(object) {
+            true => Ok(()),
+            false => Err(format!("its {} is wrong at every server", wrong.algorithm)),
+        }
+    }
+
+    /// Arranges that an object is read from a single server, the next that was not tried alone. Returns false if there
+    /// is none.
+    fn read_alone(&mut self, object: usize) -> bool {
+        let known = &self.catalogue.objects()[object];
+        let tried = self.tried.entry(object).or_default();
         let holders = self.catalogue.servers_of(known, &(0..known.bytes));
-        let Some(next) = holders.into_iter().find(|server| !tried.contains(server)) else {
-            return Err(format!("its {} is wrong at every server", wrong.algorithm));
-        };
+        let Some(next) = holders.into_iter().find(|server| !tried.contains(server)) else { return false };
         tried.push(next);
         if let Some(target) = &self.prepared.targets[object] {
             self.sink.open(target, Ranges::default());
         }
-        Ok(())
+        true
     }
 
     /// Measures rates, and returns what is missing then.
@@ -457,7 +474,7 @@ fn prepare(
     destination: &Destination,
     mut records: HashMap<String, Vec<Record>>,
     overwrite: bool,
-) -> io::Result<Prepared> {
+) -> Prepared {
     let mut prepared = Prepared::default();
     let mut parts = HashSet::new();
     for (number, object) in catalogue.objects().iter().enumerate() {
@@ -468,8 +485,11 @@ fn prepare(
                 Ranges::default(),
             ),
             Ok(place) => {
-                let records = records.remove(&object.key);
-                prepare_object(destination, (number, object), place, records, overwrite)?
+                let (records, path) = (records.remove(&object.key), place.path.clone());
+                let looked = prepare_object(destination, (number, object), place, records, overwrite);
+                // What is in the way of one object is none of the others' business.
+                looked
+                    .unwrap_or_else(|error| (Err(format!("{}: {error}", path.display())), Ranges::default()))
             }
         };
         match target {
@@ -487,7 +507,7 @@ fn prepare(
         }
         prepared.there.push(there);
     }
-    Ok(prepared)
+    prepared
 }
 
 /// Where an object goes and what is there of it; no target if all of it is there.
@@ -501,7 +521,12 @@ fn prepare_object(
     let path = place.path.display().to_string();
     let refuse = |why: String| Ok((Err(why), Ranges::default()));
     match place.is_there(object.bytes, object.hashes.first())? {
-        Existing::Same => return Ok((Ok(None), Ranges::default())),
+        Existing::Same => {
+            // An earlier read of another version may have been interrupted.
+            place.remove_part()?;
+            destination.protect(&place)?;
+            return Ok((Ok(None), Ranges::default()));
+        }
         Existing::InTheWay => return refuse(format!("{path} is no file; move it elsewhere")),
         Existing::Other if !overwrite => {
             return refuse(format!("{path} exists and differs; --overwrite replaces it"));

@@ -1,12 +1,13 @@
 //! Measures how fast servers are by reading a part of what is needed anyway.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_store::{Catalogue, StoreError};
 use futures_util::StreamExt;
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use super::work::Item;
 
@@ -106,12 +107,12 @@ async fn read(
     let bytes = item.range.end - item.range.start;
     let body = catalogue.read(&catalogue.objects()[item.object], server, item.range.clone());
     let give_up_at = begun + window * 3;
-    let Ok(body) = tokio::time::timeout_at(give_up_at.into(), body).await else { return (chunks, Ok(())) };
+    let Ok(body) = tokio::time::timeout_at(give_up_at, body).await else { return (chunks, Ok(())) };
     let mut body = match body {
         Ok(body) => body,
         Err(error) => return (chunks, Err(error)),
     };
-    while let Ok(Some(chunk)) = tokio::time::timeout_at(give_up_at.into(), body.next()).await {
+    while let Ok(Some(chunk)) = tokio::time::timeout_at(give_up_at, body.next()).await {
         match chunk {
             Ok(chunk) => {
                 received += chunk.len() as u64;

@@ -2,10 +2,15 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_node::Report;
-use evenkeel_store::Trust;
+use evenkeel_node::{Report, get};
+use evenkeel_store::{Catalogue, Trust, open};
+use futures_util::{StreamExt, stream};
+use tokio::sync::watch;
+use tokio::time::timeout;
 
 use crate::web::{FAULTS, Fault, Server};
 use crate::{get_mirrors, noise, quick};
@@ -70,42 +75,118 @@ async fn each_fault_of_the_only_server_is_reported() {
     futures_util::future::join_all(runs).await;
 }
 
-/// Faults come and go at random at all of three mirrors. `EVENKEEL_TIMES` multiplies the number of schedules.
+/// What came of random schedules.
+#[derive(Debug, Default)]
+struct Figures {
+    runs: u64,
+    interrupted: u64,
+    bytes_verified: u64,
+    wrong_bytes: u64,
+    hangs: u64,
+    missing_without_a_word: u64,
+    missing_with_a_reason: u64,
+    damage_found: u64,
+}
+
+impl Figures {
+    /// Compares what has a name with what it should be, and the rest with the report.
+    fn count(&mut self, files: &BTreeMap<String, Vec<u8>>, folder: &Path, report: Option<&Report>) {
+        self.runs += 1;
+        let Some(report) = report else {
+            self.hangs += 1;
+            return;
+        };
+        self.interrupted += u64::from(report.was_stopped);
+        self.damage_found += report.damaged.len() as u64;
+        for (path, data) in files {
+            let key = path.replace("%2F", "/").replace("%2E", ".").replace("%00", "\0");
+            let is_reported =
+                report.failures.iter().any(|failure| failure.key == key && !failure.why.is_empty());
+            let Some(found) = fs::read(folder.join(&key)).ok().filter(|_| !key.starts_with(['.', '/']))
+            else {
+                match (is_reported, report.was_stopped) {
+                    (true, _) => self.missing_with_a_reason += 1,
+                    (false, true) => {}
+                    (false, false) => self.missing_without_a_word += 1,
+                }
+                continue;
+            };
+            let wrong = found.iter().zip(data).filter(|(a, b)| a != b).count();
+            self.wrong_bytes += wrong as u64 + found.len().abs_diff(data.len()) as u64;
+            self.bytes_verified += if is_reported { 0 } else { found.len() as u64 };
+        }
+    }
+}
+
+/// Names that lead out of the destination, or cannot be names.
+const BAD_NAMES: [&str; 5] = ["..%2Fout", "%2E%2E%2F%2E%2E%2Fout", "%2Fetc%2Fout", "x%00y", "a%2Fb"];
+
+/// One schedule: up to four mirrors whose answers go wrong at random, a read that may be stopped, and one that goes on.
+async fn random_schedule(seed: u64) -> Figures {
+    let dice = noise(seed + 1, 8);
+    let is_one_in = |k: usize, n: u8| dice[k].is_multiple_of(n);
+    let (mut files, mut figures) = (files(), Figures::default());
+    if is_one_in(0, 4) {
+        files.extend(BAD_NAMES.map(|name| (name.to_owned(), noise(9, 100))));
+    }
+    let has_digests = !is_one_in(1, 4);
+    let mut servers = Vec::new();
+    for mirror in 0..1 + u64::from(dice[2] % 4) {
+        // Up to half of the requests go wrong.
+        let n_in_256 = dice[3] / 2;
+        let schedule = move |n| {
+            let dice = noise(seed * 1000 + mirror * 100_000 + n, 9);
+            let fault = FAULTS[dice[3] as usize % FAULTS.len()];
+            // Without a checksum nobody can tell that a byte is wrong.
+            (dice[8] < n_in_256 && (has_digests || fault != Fault::Damage)).then_some(fault)
+        };
+        servers.push(Server::start(&files, has_digests, schedule).await);
+    }
+    let outside = tempfile::tempdir().unwrap();
+    let to = outside.path().join("to");
+    let stop_after = is_one_in(4, 3).then(|| Duration::from_millis(u64::from(dice[5]) * 8));
+    for stop_after in [stop_after, None].into_iter().skip(usize::from(stop_after.is_none())) {
+        let mirrors = servers.iter().map(|server| open(&server.address).unwrap()).collect();
+        let catalogue = Arc::new(Catalogue::of_mirrors(mirrors, Trust::Checksums).await.unwrap());
+        let (stop, stopped) = watch::channel(false);
+        let (options, mut quiet) = (quick(), |_| {});
+        let reading = get(catalogue, &to, &options, stopped, &mut quiet);
+        let stopping = async {
+            if let Some(after) = stop_after {
+                tokio::time::sleep(after).await;
+                stop.send_replace(true);
+            }
+        };
+        let (report, ()) = tokio::join!(timeout(DEADLINE, reading), stopping);
+        figures.count(&files, &to, report.ok().map(Result::unwrap).as_ref());
+    }
+    // Nothing is outside.
+    figures.wrong_bytes += fs::read_dir(outside.path()).unwrap().count() as u64 - 1;
+    figures
+}
+
+/// No read may take longer, however many answers go wrong.
+const DEADLINE: Duration = Duration::from_secs(120);
+
+/// Faults come and go at random at all mirrors. `EVENKEEL_TIMES` multiplies the number of schedules.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn random_faults_never_lead_to_wrong_bytes() {
     let times: u64 = std::env::var("EVENKEEL_TIMES").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
-    let files = files();
-    let (mut n_missing, mut n_bytes) = (0, 0);
-    for round in 0..3 * times {
-        let runs = (0..8).map(|k| {
-            let (files, seed) = (files.clone(), round * 8 + k);
-            async move {
-                let mut servers = Vec::new();
-                for mirror in 0..3 {
-                    // Up to half of the requests go wrong.
-                    let n_in_256 = u64::from(noise(seed, 1)[0] / 2);
-                    servers.push(
-                        Server::start(&files, true, move |n| {
-                            let dice = noise(seed * 1000 + mirror * 100_000 + n, 9);
-                            let is_wrong = u64::from(dice[8]) < n_in_256;
-                            is_wrong.then(|| FAULTS[dice[3] as usize % FAULTS.len()])
-                        })
-                        .await,
-                    );
-                }
-                let mirrors: Vec<String> = servers.iter().map(|server| server.address.clone()).collect();
-                let folder = tempfile::tempdir().unwrap();
-                let report = get_mirrors(&mirrors, Trust::Checksums, folder.path(), &quick()).await;
-                verify(&files, folder.path(), &report);
-                (report.failures.len(), report.received_bytes)
-            }
-        });
-        for (missing, bytes) in futures_util::future::join_all(runs).await {
-            n_missing += missing;
-            n_bytes += bytes;
-        }
-    }
-    println!("{} schedules, {n_bytes} bytes received, {n_missing} objects missing with a reason", 24 * times);
+    let schedules = stream::iter((0..24 * times).map(random_schedule)).buffer_unordered(24);
+    let figures = schedules.fold(Figures::default(), |mut all, one| async move {
+        all.runs += one.runs;
+        all.interrupted += one.interrupted;
+        all.bytes_verified += one.bytes_verified;
+        all.wrong_bytes += one.wrong_bytes;
+        all.hangs += one.hangs;
+        all.missing_without_a_word += one.missing_without_a_word;
+        all.missing_with_a_reason += one.missing_with_a_reason;
+        all.damage_found += one.damage_found;
+        all
+    });
+    let figures = figures.await;
+    println!("{} schedules: {figures:?}", 24 * times);
+    assert_eq!((figures.wrong_bytes, figures.hangs, figures.missing_without_a_word), (0, 0, 0));
 }
 
 /// A mirror that cannot even be listed is left out.

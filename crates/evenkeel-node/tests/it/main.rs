@@ -4,6 +4,8 @@
 
 mod faults;
 mod files;
+mod simulated;
+mod trouble;
 mod web;
 
 use std::path::Path;

@@ -3,13 +3,11 @@
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
-use bytes::Bytes;
-use futures_util::{Stream, StreamExt, stream};
 use reqwest::StatusCode;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, RETRY_AFTER};
 
 use crate::Object;
-use crate::error::{Problem, StoreError};
+use crate::error::Problem;
 use crate::hash::{Algorithm, Hash};
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
@@ -115,34 +113,6 @@ fn has_not_changed(headers: &HeaderMap, object: &Object) -> Result<(), Problem> 
         (Some(listed), Some(now)) if *listed != now => Err(Problem::Changed),
         _ => Ok(()),
     }
-}
-
-/// A body cut to its length: more than that is damage, less is a broken connection.
-pub(super) fn exactly(
-    bytes: u64,
-    address: String,
-    chunks: impl Stream<Item = reqwest::Result<Bytes>> + Send + 'static,
-) -> impl Stream<Item = Result<Bytes, StoreError>> + Send + 'static {
-    let state = Some((Box::pin(chunks), bytes, address));
-    stream::unfold(state, |state| async move {
-        let (mut chunks, left, address) = state?;
-        match chunks.next().await {
-            Some(Ok(chunk)) if chunk.len() as u64 <= left => {
-                let left = left - chunk.len() as u64;
-                Some((Ok(chunk), Some((chunks, left, address))))
-            }
-            Some(Ok(_)) => {
-                let problem = Problem::Damaged("more bytes than were asked for".to_owned());
-                Some((Err(problem.at(address)), None))
-            }
-            Some(Err(error)) => Some((Err(broken(&error).at(address)), None)),
-            None if left == 0 => None,
-            None => {
-                let problem = Problem::Unreachable("the connection ended too early".to_owned());
-                Some((Err(problem.at(address)), None))
-            }
-        }
-    })
 }
 
 #[cfg(test)]

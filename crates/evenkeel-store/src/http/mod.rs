@@ -197,7 +197,9 @@ impl Source for Http {
             is_right.map_err(at)?;
             let address = object.address.clone();
             let chunks = response.bytes_stream();
-            Ok(answer::exactly(range.end - range.start, address, chunks).boxed())
+            Ok(chunks
+                .map(move |chunk| chunk.map_err(|error| answer::broken(&error).at(address.as_str())))
+                .boxed())
         }
         .boxed()
     }

@@ -182,7 +182,14 @@ impl Executor {
     fn forget(&mut self, request: u32, id: RequestId) {
         self.requests.remove(request, id);
         self.barred.forget(request);
-        self.refused_since_ns.remove(&request);
+        self.forget_refusals(request);
+    }
+
+    fn forget_refusals(&mut self, request: u32) {
+        let all = (request, ServerId(0))..=(request, ServerId(u32::MAX));
+        while let Some((&refused, _)) = self.refused_since_ns.range(all.clone()).next() {
+            self.refused_since_ns.remove(&refused);
+        }
     }
 
     fn on_arrived(&mut self, request: u32, out: &mut Vec<Action>) {
@@ -221,7 +228,7 @@ impl Executor {
     fn learn(&mut self, run: &Running, moved: Nanoblocks) {
         let more = moved - run.moved;
         if more > 0 {
-            self.refused_since_ns.remove(&run.request);
+            self.forget_refusals(run.request);
         }
         self.moved += more;
         if self.settings.hedge_share > 0.0 {

@@ -51,8 +51,8 @@ pub struct Executor {
     /// The pieces that wait for any of their servers to be free.
     pub(super) undecided: Undecided,
     pub(super) barred: Barred,
-    /// Since when requests have been refused without any progress.
-    pub(super) refused_since_ns: BTreeMap<u32, u64>,
+    /// Since when servers have refused requests without any progress of these.
+    pub(super) refused_since_ns: BTreeMap<(u32, ServerId), u64>,
     /// Whether nothing was late and nothing has failed.
     pub(super) keeps_to_plan: bool,
     /// All waiting pieces, in the plan's order. Only used under a limit on all transfers, while everything goes to

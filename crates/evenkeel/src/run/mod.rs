@@ -205,8 +205,8 @@ pub enum Cause {
     /// The data is not what it should be. Nothing of the transfer counts, the server is not asked again for these
     /// blocks, and [`Action::Report`] reports the damage.
     Damaged,
-    /// The server is busy. Nothing new starts there for a while. A request fails when it has been refused for as long
-    /// as [`Settings::patience_ns`].
+    /// The server is busy. Nothing new starts there for a while. A request fails when all its servers have refused it
+    /// for as long as [`Settings::patience_ns`].
     Refused {
         /// How long the server asks to be left alone, clamped to at least a millisecond and at most the patience.
         retry_after_ns: u64,

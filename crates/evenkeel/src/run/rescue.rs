@@ -139,8 +139,12 @@ impl Executor {
             Cause::Refused { retry_after_ns } => {
                 let wait_ns = retry_after_ns.max(LEAST_RETRY_NS).min(self.settings.patience_ns);
                 self.leave_alone(run.server, self.now_ns.saturating_add(wait_ns));
-                let since_ns = *self.refused_since_ns.entry(run.request).or_insert(self.now_ns);
-                if self.now_ns - since_ns >= self.settings.patience_ns {
+                self.refused_since_ns.entry((run.request, run.server)).or_insert(self.now_ns);
+                let is_refused = |server: ServerId| {
+                    let since_ns = self.refused_since_ns.get(&(run.request, server));
+                    since_ns.is_some_and(|&since_ns| self.now_ns - since_ns >= self.settings.patience_ns)
+                };
+                if is_refused(run.server) && self.holders(run.piece).all(is_refused) {
                     self.fail(run.request, Reason::Refused { server: run.server }, out);
                 } else {
                     self.try_elsewhere(&run, out);

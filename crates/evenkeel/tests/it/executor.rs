@@ -743,6 +743,24 @@ fn refusals_have_an_end() {
     }
 }
 
+/// A request that one server refuses for ever is served by another that does not.
+#[test]
+fn who_refuses_does_not_speak_for_others() {
+    let (batch, cluster) = arriving(1, 2, &[(0, 2, &[0, 1])]).build();
+    let settings = Settings { patience_ns: 10 * SECOND, ..Settings::online(Pick::LeastLoaded) };
+    let mut told = Told::new(&batch, &cluster, &Schedule::default(), settings);
+    let cause = Cause::Refused { retry_after_ns: u64::MAX };
+    let (transfer, _, server) = told.arrive(0)[0];
+    assert_eq!(server, 0);
+    assert_eq!(told.tell(Event::Failed { transfer, cause })[0].2, 1);
+    assert_eq!(told.tell(Event::ServerDown { server: ServerId(1) }), []);
+    told.wait(10);
+    let (transfer, _, server) = *told.starts.last().expect("it was started");
+    assert_eq!(server, 0);
+    told.tell(Event::ServerUp { server: ServerId(1) });
+    assert_eq!(told.tell(Event::Failed { transfer, cause })[0].2, 1);
+}
+
 /// What is no longer wanted is broken off, and makes way.
 #[test]
 fn what_is_cancelled_makes_way() {
