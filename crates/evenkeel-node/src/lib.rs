@@ -5,4 +5,6 @@
 
 mod client;
 
-pub use client::{Failure, GetError, Options, Progress, Report, ServerReport, get};
+pub use client::{
+    Failure, GetError, NotPlanned, Options, Progress, Report, ServerReport, Undrivable, drives, get,
+};

@@ -3,8 +3,15 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use evenkeel::policy::{OPTIMAL, POLICIES};
+use evenkeel_node::drives;
 
 use super::{ImportOutput, block};
+
+fn policy_help() -> String {
+    let names: Vec<&str> = POLICIES.iter().filter(|policy| drives(policy).is_ok()).map(|p| p.name).collect();
+    format!("Which server serves what: {}; docs/policies.md explains them", names.join(", "))
+}
 
 /// Where data is.
 #[derive(Debug, Args)]
@@ -33,6 +40,7 @@ Examples:
   evenkeel get east/ here/                        one source
   evenkeel get --mirror east/ --mirror west/ --trust sizes there/
   evenkeel get --mirror east/ --mirror west/ --trust sizes --overwrite --json there/
+  evenkeel get --mirror east/ --mirror west/ --trust sizes --policy p2c p2c/
 
 Mirrors hold the same data; several sources without --mirror hold different data. An address that ends with / is a folder, \
 listed by WebDAV or its index page. A file that ends with .meta4 or .metalink is a Metalink: its files are read from all \
@@ -64,6 +72,9 @@ pub struct GetArgs {
     /// Seconds to wait for a server that is silent, and for one to come back
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub patience: u64,
+    #[arg(long, value_name = "NAME", default_value = OPTIMAL.name, help = policy_help())]
+    #[allow(missing_docs)]
+    pub policy: String,
     /// Replace files that differ
     #[arg(long)]
     pub overwrite: bool,

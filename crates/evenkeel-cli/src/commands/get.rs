@@ -6,9 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use evenkeel::policy::{self, POLICIES, Policy};
 use evenkeel_formats::{Reading, read_servers};
-use evenkeel_node::{Options, Progress, Report, get};
+use evenkeel_node::{Options, Progress, Report, drives, get};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde::Serialize;
 use tokio::sync::watch;
@@ -33,6 +34,7 @@ pub(super) fn run(args: &GetArgs) -> Result<Outcome> {
         rates: rates(args.servers.as_deref())?,
         patience: Duration::from_secs(args.patience),
         overwrite: args.overwrite,
+        policy: policy(&args.policy)?,
         ..Options::default()
     };
     let (stop, stopped) = watch::channel(false);
@@ -52,6 +54,17 @@ pub(super) fn run(args: &GetArgs) -> Result<Outcome> {
         (_, true) => Outcome::Done,
         (_, false) => Outcome::Failed,
     })
+}
+
+/// The policy of this name, if one client can carry it out.
+fn policy(name: &str) -> Result<&'static Policy> {
+    let drivable = || POLICIES.iter().filter(|policy| drives(policy).is_ok());
+    let policy = policy::find(name).with_context(|| super::unknown(name, "policy", drivable()))?;
+    if let Err(why) = drives(policy) {
+        let others: Vec<&str> = drivable().map(|policy| policy.name).collect();
+        bail!("policy {name} cannot be carried out here: {why}; these can: {}", others.join(", "));
+    }
+    Ok(policy)
 }
 
 /// The rates in a servers file.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use evenkeel::model::{Fixed, ServerId};
+use evenkeel::model::{Batch, Fixed, ServerId};
 use evenkeel::run::{Action, Cause, Event, Executor, NewPlan, RequestId, Settings, Snapshot, TransferId};
 use evenkeel_store::{Catalogue, Problem, StoreError};
 use futures_util::StreamExt;
@@ -14,8 +14,9 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::timeout;
 
+use super::policy::Decided;
 use super::sink::{Sink, Target};
-use super::work::{BYTE_NS, Item, Planned};
+use super::work::{Item, Planned};
 
 /// Messages that may wait for the driver. Transfers wait when there are more, and so do their servers.
 const N_MESSAGES: usize = 64;
@@ -31,8 +32,6 @@ const MOST_IN_A_ROW: u32 = 4;
 const MOST_CHANCES: u32 = 2;
 /// Fewer bytes than this within the patience are as good as none.
 const TRICKLE: usize = 1 << 14;
-/// The share of all bytes that may be read twice because a transfer is late.
-const HEDGED_SHARE: u64 = 20;
 
 /// What a transfer tells.
 enum Message {
@@ -120,15 +119,10 @@ pub(super) struct Driver<'a> {
 impl Driver<'_> {
     /// Reads all items. Returns when each is written or has failed, or when it is stopped.
     pub(super) async fn run(self, planned: &Planned) -> io::Result<Outcome> {
-        let total: u64 = planned.batch.total_blocks();
-        let settings = Settings {
-            block_ns: BYTE_NS,
-            keeps_order: false,
-            hedge_blocks: total / HEDGED_SHARE,
-            patience_ns: u64::try_from(self.patience.as_nanos()).unwrap_or(u64::MAX),
-            ..Settings::default()
-        };
-        let executor = Executor::new(&planned.batch, &planned.cluster, &planned.schedule, settings, 0);
+        let Decided { schedule, settings, .. } = &planned.decided;
+        let patience_ns = u64::try_from(self.patience.as_nanos()).unwrap_or(u64::MAX);
+        let settings = Settings { patience_ns, ..*settings };
+        let executor = Executor::new(&planned.batch, &planned.cluster, schedule, settings, 0);
         let executor = executor.map_err(io::Error::other)?;
         let (sender, receiver) = mpsc::channel(N_MESSAGES);
         let health = vec![Health::default(); self.tallies.len()];
@@ -143,6 +137,9 @@ impl Driver<'_> {
             errors: HashMap::new(),
             outcome: Outcome::default(),
         };
+        if schedule.transfers.is_empty() {
+            run.arrive(&planned.batch).await?;
+        }
         run.run().await?;
         Ok(run.outcome)
     }
@@ -195,6 +192,16 @@ impl Run<'_> {
         // What has arrived is kept for the next time.
         for transfer in self.receiving.keys().copied().collect::<Vec<_>>() {
             self.keep(transfer).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets all items arrive, for a policy that plans nothing.
+    async fn arrive(&mut self, batch: &Batch) -> io::Result<()> {
+        for row in 0..batch.n_requests() {
+            let (request, client, blocks) = (RequestId(row as u64), batch.client(row), batch.blocks(row));
+            let replicas = batch.replicas().of(row);
+            self.tell(Event::Arrived { request, client, blocks, replicas }).await?;
         }
         Ok(())
     }

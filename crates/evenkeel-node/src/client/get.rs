@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel::model::ModelError;
+use evenkeel::policy::{OPTIMAL, Policy};
 use evenkeel_store::{Catalogue, CatalogueObject, Hash};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
@@ -15,6 +15,7 @@ use tokio::task::spawn_blocking;
 use super::destination::{self, Destination, Existing, Place};
 use super::driver::{Driver, Outcome, Tally};
 use super::journal::{Journal, Record};
+use super::policy::{NotPlanned, depends_on_rates};
 use super::probe::probe;
 use super::ranges::Ranges;
 use super::sink::{Sink, Target};
@@ -35,6 +36,8 @@ pub struct Options {
     pub patience: Duration,
     /// Whether files that differ are replaced.
     pub overwrite: bool,
+    /// Which server serves what. [`drives`](crate::drives) tells which policies one client can carry out.
+    pub policy: &'static Policy,
 }
 
 impl Default for Options {
@@ -46,6 +49,7 @@ impl Default for Options {
             probe: Duration::from_millis(300),
             patience: Duration::from_secs(20),
             overwrite: false,
+            policy: &OPTIMAL,
         }
     }
 }
@@ -128,7 +132,7 @@ pub enum GetError {
     #[error("cannot read into {}", path.display())]
     Destination { path: PathBuf, source: io::Error },
     #[error("this cannot be planned")]
-    Plan(#[from] ModelError),
+    Plan(#[from] NotPlanned),
 }
 
 /// Reads a data set into a folder.
@@ -156,7 +160,7 @@ pub async fn get(
 /// What ends a read early.
 enum Error {
     Io(io::Error),
-    Plan(ModelError),
+    Plan(NotPlanned),
 }
 
 impl From<io::Error> for Error {
@@ -165,8 +169,8 @@ impl From<io::Error> for Error {
     }
 }
 
-impl From<ModelError> for Error {
-    fn from(error: ModelError) -> Self {
+impl From<NotPlanned> for Error {
+    fn from(error: NotPlanned) -> Self {
         Self::Plan(error)
     }
 }
@@ -240,7 +244,8 @@ impl<'a> Get<'a> {
         let mut items = self.items();
         let total: u64 = items.iter().map(|item| item.range.end - item.range.start).sum();
         let n_servers = self.catalogue.servers().len() as u64;
-        if self.rates.contains(&None) && total >= LEAST_TO_PROBE.saturating_mul(n_servers) {
+        let is_worthwhile = total >= LEAST_TO_PROBE.saturating_mul(n_servers);
+        if self.rates.contains(&None) && is_worthwhile && depends_on_rates(self.options.policy) {
             items = self.probe(items).await?;
         }
         let (mut failed, mut n_unverified) = (HashMap::new(), 0);
@@ -279,9 +284,9 @@ impl<'a> Get<'a> {
         let planning = Instant::now();
         let rates: Vec<u64> = self.rates.iter().map(|rate| rate.unwrap_or(USUAL_RATE)).collect();
         let servers = Servers { rates, slots: self.options.slots };
-        let planned = work::plan(self.catalogue.servers(), &servers, items)?;
+        let planned = work::plan(self.catalogue.servers(), &servers, items, self.options.policy)?;
         self.planning += planning.elapsed();
-        let (begun, bound) = (self.begun, Some((planned.bound_s, self.begun.elapsed())));
+        let (begun, bound) = (self.begun, Some((planned.decided.bound_s, self.begun.elapsed())));
         let mut show = |tallies: &[Tally]| {
             let received = tallies.iter().map(|tally| tally.bytes).sum();
             show(Progress { total, received, elapsed: begun.elapsed(), bound });

@@ -5,9 +5,11 @@ mod destination;
 mod driver;
 mod get;
 mod journal;
+mod policy;
 mod probe;
 mod ranges;
 mod sink;
 mod work;
 
 pub use get::{Failure, GetError, Options, Progress, Report, ServerReport, get};
+pub use policy::{NotPlanned, Undrivable, drives};

@@ -2,13 +2,11 @@
 
 use std::ops::Range;
 
-use evenkeel::model::{
-    Batch, BatchBuilder, Client, Cluster, Details, Fixed, MAX_SLOTS, NameTable, Ratio, Schedule, Server,
-    ServerId, Speed, Transfer,
-};
-use evenkeel::select::{Goal, optimal};
+use evenkeel::model::{Batch, BatchBuilder, Client, Cluster, Details, MAX_SLOTS, NameTable, Server, Speed};
+use evenkeel::policy::Policy;
 use evenkeel_store::Catalogue;
 
+use super::policy::{Decided, NotPlanned, decide};
 use super::ranges::Ranges;
 
 /// The time that one byte takes at speed 1: speeds are bytes per second.
@@ -58,9 +56,7 @@ pub(super) struct Servers {
 pub(super) struct Planned {
     pub(super) batch: Batch,
     pub(super) cluster: Cluster,
-    pub(super) schedule: Schedule,
-    /// No plan ends before this many seconds, if the rates hold.
-    pub(super) bound_s: f64,
+    pub(super) decided: Decided,
 }
 
 /// Plans the items for one client, which can do as many transfers at once as all servers together. Its own order does
@@ -69,7 +65,8 @@ pub(super) fn plan(
     names: &[String],
     servers: &Servers,
     items: &[Item],
-) -> Result<Planned, evenkeel::model::ModelError> {
+    policy: &Policy,
+) -> Result<Planned, NotPlanned> {
     let mut builder = BatchBuilder::in_blocks_of(1);
     let mut table = NameTable::new();
     for name in names {
@@ -90,23 +87,6 @@ pub(super) fn plan(
     let all_slots = (servers.slots as usize).saturating_mul(names.len()).min(MAX_SLOTS as usize) as u32;
     let clients = vec![Client { slots: all_slots.max(1) }; batch.n_clients()];
     let cluster = Cluster::new(&batch, nodes, clients, None)?;
-    let (choice, bound) = optimal::select(&batch, &cluster, Goal::MaxLoad);
-    let mut busy_ns = vec![0_u128; names.len()];
-    let mut transfers = Vec::with_capacity(items.len());
-    for part in choice.parts(&batch) {
-        let busy = &mut busy_ns[part.server.index()];
-        let start = Fixed::from_nanos(*busy).unwrap_or(Fixed::ZERO);
-        let blocks = Fixed::from_nanos(u128::from(part.blocks) * 1_000_000_000).unwrap_or(Fixed::ZERO);
-        transfers.push(Transfer { request: part.request, server: part.server, start, blocks });
-        *busy += u128::from(part.blocks) * 1_000_000_000 / u128::from(rate_of(&cluster, part.server));
-    }
-    let length = Ratio::new(busy_ns.into_iter().max().unwrap_or(0), 1_000_000_000);
-    let bound_s = bound.value.to_f64();
-    Ok(Planned { batch, cluster, schedule: Schedule { transfers, length }, bound_s })
-}
-
-/// Bytes per second of all slots of a server together.
-fn rate_of(cluster: &Cluster, server: ServerId) -> u64 {
-    let server = cluster.server(server);
-    (server.speed.millionths() / 1_000_000 * u64::from(server.slots)).max(1)
+    let decided = decide(policy, &batch, &cluster)?;
+    Ok(Planned { batch, cluster, decided })
 }

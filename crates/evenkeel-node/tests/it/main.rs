@@ -4,6 +4,7 @@
 
 mod faults;
 mod files;
+mod policies;
 mod web;
 
 use std::path::Path;
