@@ -6,5 +6,6 @@
 mod client;
 
 pub use client::{
-    Failure, GetError, NotPlanned, Options, Progress, Report, ServerReport, Undrivable, drives, get,
+    Candidate, Choosing, Ending, FORMAT, Failure, GetError, Happening, Line, NotPlanned, Options, Report,
+    ServerReport, Share, Undrivable, drives, get,
 };

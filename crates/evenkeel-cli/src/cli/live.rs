@@ -78,7 +78,34 @@ pub struct GetArgs {
     /// Replace files that differ
     #[arg(long)]
     pub overwrite: bool,
-    /// Print the summary as one JSON object
+    /// Print what happens as JSON, one object a line, the summary last
+    #[arg(long)]
+    pub json: bool,
+    /// Show a bar for each server, on a terminal
+    #[arg(long)]
+    pub per_server: bool,
+    /// Write what is decided and what happens to this file; `evenkeel replay` draws it
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel get --mirror east/ --mirror west/ --trust sizes --trace get.trace traced/
+  evenkeel replay get.trace --html replay.html
+  evenkeel replay get.trace --json
+
+The page has what each server sent over time, the plan beside it, and all that went wrong. The output of get --json can be \
+replayed, too, without single transfers.")]
+pub struct ReplayArgs {
+    /// The trace that `get --trace` wrote; `-` is standard input
+    pub trace: PathBuf,
+    /// Draw it as a self-contained page; `-` is standard output
+    #[arg(long, visible_alias = "out", value_name = "PAGE.html")]
+    pub html: Option<PathBuf>,
+    /// Print the figures as one JSON object
     #[arg(long)]
     pub json: bool,
 }

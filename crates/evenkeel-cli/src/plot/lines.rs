@@ -6,7 +6,6 @@ use super::axis::{Axis, ends, round_step};
 use super::chart;
 use super::labels::{shortened, text_width};
 use crate::html::escaped;
-use crate::text::round_span;
 
 /// A line of a chart.
 pub(crate) struct Line {
@@ -24,8 +23,14 @@ const BOTTOM: f64 = HEIGHT - 28.0;
 const MOST_TICK_CHARS: usize = 32;
 const N_COLOURS: usize = 8;
 
-/// Lines of times, in seconds, over a common axis with these ticks. Times are drawn from 0, or on a logarithmic scale.
-pub(crate) fn lines(lines: &[Line], ticks: &[(f64, String)], is_log: bool, caption: &str) -> String {
+/// Lines over a common axis with these ticks. Values are drawn from 0, or on a logarithmic scale, and shown by `label`.
+pub(crate) fn lines(
+    lines: &[Line],
+    ticks: &[(f64, String)],
+    is_log: bool,
+    label: fn(f64) -> String,
+    caption: &str,
+) -> String {
     let points = || lines.iter().flat_map(|line| &line.points);
     let ys: Vec<f64> = points().map(|point| point.1).filter(|y| !is_log || *y > 0.0).collect();
     let Some((least, most)) = ends(&ys) else { return String::new() };
@@ -41,18 +46,18 @@ pub(crate) fn lines(lines: &[Line], ticks: &[(f64, String)], is_log: bool, capti
              y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             LEFT - 8.0,
             at + 4.0,
-            round_span(tick)
+            label(tick)
         );
     }
     let mut last_label_end = f64::NEG_INFINITY;
-    for (tick, label) in ticks {
+    for (tick, name) in ticks {
         let Some(at) = x.place(*tick) else { continue };
         let _ = writeln!(
             svg,
             "<line class=\"grid-line\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{BOTTOM}\"/>"
         );
-        let label = shortened(label, MOST_TICK_CHARS);
-        let half = text_width(&label) / 2.0;
+        let name = shortened(name, MOST_TICK_CHARS);
+        let half = text_width(&name) / 2.0;
         let middle = at.clamp(half, (WIDTH - half).max(half));
         // A label is left out if there is no room for it; its line stays.
         if middle - half < last_label_end + 8.0 {
@@ -63,7 +68,7 @@ pub(crate) fn lines(lines: &[Line], ticks: &[(f64, String)], is_log: bool, capti
             svg,
             "<text class=\"soft\" x=\"{middle:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             HEIGHT - 8.0,
-            escaped(&label)
+            escaped(&name)
         );
     }
     let mut key = String::from("<div class=\"key\">");

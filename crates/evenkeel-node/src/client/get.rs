@@ -1,6 +1,8 @@
 //! The whole of a read: what is there, what is missing, how fast servers are, the plan, and in the end the proof that
 //! everything arrived.
 
+use std::borrow::Cow;
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,7 +15,8 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::destination::{self, Destination, Existing, Place};
-use super::driver::{Driver, Outcome, Tally};
+use super::driver::{Driver, Outcome, Tally, progress};
+use super::happening::{FORMAT, Happening, Line};
 use super::journal::{Journal, Record};
 use super::policy::{NotPlanned, depends_on_rates};
 use super::probe::probe;
@@ -58,19 +61,6 @@ impl Default for Options {
 const LEAST_TO_PROBE: u64 = 16 << 20;
 /// What a server is assumed to do in a second if nothing is known.
 const USUAL_RATE: u64 = 100 << 20;
-
-/// How far a read is.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Bytes that had to be read when it began.
-    pub total: u64,
-    /// Bytes received. Those that were read twice count twice.
-    pub received: u64,
-    /// How long it has taken.
-    pub elapsed: Duration,
-    /// How long the rest of the plan takes at best, counted from its beginning, and when it began.
-    pub bound: Option<(f64, Duration)>,
-}
 
 /// What came of a read.
 #[derive(Clone, Debug)]
@@ -144,11 +134,11 @@ pub async fn get(
     path: &Path,
     options: &Options,
     stop: watch::Receiver<bool>,
-    show: &mut (dyn FnMut(Progress) + Send),
+    watch: &mut (dyn FnMut(&Line<'_>) + Send),
 ) -> Result<Report, GetError> {
     let result = Get::new(catalogue, path, options, stop).await;
     let result = match result {
-        Ok(get) => get.run(show).await,
+        Ok(get) => get.run(watch).await,
         Err(error) => Err(error.into()),
     };
     result.map_err(|error| match error {
@@ -240,19 +230,28 @@ impl<'a> Get<'a> {
         })
     }
 
-    async fn run(mut self, show: &mut (dyn FnMut(Progress) + Send)) -> Result<Report, Error> {
+    async fn run(mut self, watch: &mut (dyn FnMut(&Line<'_>) + Send)) -> Result<Report, Error> {
+        let begun = self.begun;
+        let watch = &mut |what: Happening<'_>| {
+            watch(&Line { format: FORMAT, at: begun.elapsed().as_secs_f64(), what });
+        };
         let mut items = self.items();
         let total: u64 = items.iter().map(|item| item.range.end - item.range.start).sum();
+        self.tell_beginning(total, watch);
         let n_servers = self.catalogue.servers().len() as u64;
         let is_worthwhile = total >= LEAST_TO_PROBE.saturating_mul(n_servers);
         if self.rates.contains(&None) && is_worthwhile && depends_on_rates(self.options.policy) {
-            items = self.probe(items).await?;
+            items = self.probe(items, watch).await?;
         }
         let (mut failed, mut n_unverified) = (HashMap::new(), 0);
         let was_stopped = loop {
-            let outcome = self.read(&items, total, show).await?;
+            let outcome = self.read(&items, watch).await?;
             for (item, why) in outcome.failed {
-                failed.entry(items[item].object).or_insert(why);
+                let object = items[item].object;
+                if let Entry::Vacant(entry) = failed.entry(object) {
+                    watch(Happening::Failed { key: self.key(object), why: why.as_str().into() });
+                    entry.insert(why);
+                }
             }
             if outcome.was_stopped {
                 break true;
@@ -260,8 +259,16 @@ impl<'a> Get<'a> {
             self.served.extend(outcome.served);
             let verified = self.verify(&failed).await?;
             n_unverified += verified.n_unverified;
+            for &object in &verified.intact {
+                let verified = !self.catalogue.objects()[object].hashes.is_empty();
+                watch(Happening::Done { key: self.key(object), verified });
+            }
             for (object, wrong) in verified.damaged {
-                if let Err(why) = self.try_another(object, &wrong) {
+                let outcome = self.try_another(object, &wrong);
+                let why = self.damaged.last().map_or("", String::as_str).into();
+                watch(Happening::Damaged { key: self.key(object), why });
+                if let Err(why) = outcome {
+                    watch(Happening::Failed { key: self.key(object), why: why.as_str().into() });
                     failed.insert(object, why);
                 }
             }
@@ -274,23 +281,38 @@ impl<'a> Get<'a> {
         self.report(failed, n_unverified, was_stopped).await
     }
 
+    fn key(&self, object: usize) -> Cow<'_, str> {
+        Cow::Borrowed(&self.catalogue.objects()[object].key)
+    }
+
+    fn tell_beginning(&self, missing: u64, watch: &mut (dyn FnMut(Happening<'_>) + Send)) {
+        let objects = self.catalogue.objects();
+        watch(Happening::Begun {
+            objects: objects.len(),
+            bytes: objects.iter().map(|object| object.bytes).sum(),
+            kept: self.prepared.n_kept,
+            resumed: self.prepared.resumed_bytes,
+            missing,
+            policy: self.options.policy.name.into(),
+            servers: self.catalogue.servers().into(),
+        });
+        for Failure { key, why } in &self.prepared.failures {
+            watch(Happening::Failed { key: key.into(), why: why.into() });
+        }
+    }
+
     /// Reads these items by a plan.
     async fn read(
         &mut self,
         items: &[Item],
-        total: u64,
-        show: &mut (dyn FnMut(Progress) + Send),
+        watch: &mut (dyn FnMut(Happening<'_>) + Send),
     ) -> Result<Outcome, Error> {
         let planning = Instant::now();
         let rates: Vec<u64> = self.rates.iter().map(|rate| rate.unwrap_or(USUAL_RATE)).collect();
         let servers = Servers { rates, slots: self.options.slots };
         let planned = work::plan(self.catalogue.servers(), &servers, items, self.options.policy)?;
         self.planning += planning.elapsed();
-        let (begun, bound) = (self.begun, Some((planned.decided.bound_s, self.begun.elapsed())));
-        let mut show = |tallies: &[Tally]| {
-            let received = tallies.iter().map(|tally| tally.bytes).sum();
-            show(Progress { total, received, elapsed: begun.elapsed(), bound });
-        };
+        watch(planned.told(self.catalogue.servers(), &servers.rates));
         let driver = Driver {
             catalogue: Arc::clone(&self.catalogue),
             items,
@@ -299,10 +321,11 @@ impl<'a> Get<'a> {
             tallies: &mut self.tallies,
             patience: self.options.patience,
             stop: self.stop.clone(),
-            show: &mut show,
+            since: self.begun,
+            watch: &mut *watch,
         };
         let outcome = driver.run(&planned).await?;
-        show(&self.tallies);
+        watch(progress(&self.tallies));
         self.sink.drain().await?;
         Ok(outcome)
     }
@@ -363,7 +386,11 @@ impl<'a> Get<'a> {
     }
 
     /// Measures rates, and returns what is missing then.
-    async fn probe(&mut self, items: Vec<Item>) -> io::Result<Vec<Item>> {
+    async fn probe(
+        &mut self,
+        items: Vec<Item>,
+        watch: &mut (dyn FnMut(Happening<'_>) + Send),
+    ) -> io::Result<Vec<Item>> {
         let items = Arc::new(items);
         let measured = probe(&self.catalogue, &items, self.options.slots, self.options.probe).await;
         let fastest = measured.iter().filter_map(|measured| measured.rate).max().unwrap_or(USUAL_RATE);
@@ -374,6 +401,11 @@ impl<'a> Get<'a> {
                 self.tallies[server].n_failures += 1;
                 self.tallies[server].last_error = Some(error.to_string());
             }
+            let bytes =
+                measured.received.iter().flat_map(|(_, chunks)| chunks).map(|chunk| chunk.len() as u64);
+            let (bytes, rate) = (bytes.sum(), self.rates[server].unwrap_or(0));
+            let name = self.catalogue.servers()[server].as_str().into();
+            watch(Happening::Measured { server: name, bytes, rate });
             for (item, chunks) in measured.received {
                 let Item { object, range, .. } = &items[item];
                 let bytes: u64 = chunks.iter().map(|chunk| chunk.len() as u64).sum();

@@ -4,6 +4,7 @@
 mod destination;
 mod driver;
 mod get;
+mod happening;
 mod journal;
 mod policy;
 mod probe;
@@ -11,5 +12,6 @@ mod ranges;
 mod sink;
 mod work;
 
-pub use get::{Failure, GetError, Options, Progress, Report, ServerReport, get};
+pub use get::{Failure, GetError, Options, Report, ServerReport, get};
+pub use happening::{Candidate, Choosing, Ending, FORMAT, Happening, Line, Share};
 pub use policy::{NotPlanned, Undrivable, drives};

@@ -6,6 +6,7 @@ use evenkeel::model::{Batch, BatchBuilder, Client, Cluster, Details, MAX_SLOTS, 
 use evenkeel::policy::Policy;
 use evenkeel_store::Catalogue;
 
+use super::happening::{Happening, Share};
 use super::policy::{Decided, NotPlanned, decide};
 use super::ranges::Ranges;
 
@@ -57,6 +58,22 @@ pub(super) struct Planned {
     pub(super) batch: Batch,
     pub(super) cluster: Cluster,
     pub(super) decided: Decided,
+}
+
+impl Planned {
+    /// The plan, for who watches.
+    pub(super) fn told<'a>(&self, names: &'a [String], rates: &[u64]) -> Happening<'a> {
+        let transfers = &self.decided.schedule.transfers;
+        let mut bytes = vec![0; names.len()];
+        transfers.iter().for_each(|transfer| bytes[transfer.server.index()] += transfer.blocks.floor());
+        let share = |((name, &rate), bytes): ((&'a String, &u64), u64)| Share {
+            server: name.into(),
+            rate,
+            bytes: (!transfers.is_empty()).then_some(bytes),
+        };
+        let servers = names.iter().zip(rates).zip(bytes).map(share).collect();
+        Happening::Planned { bound: self.decided.bound_s, servers }
+    }
 }
 
 /// Plans the items for one client, which can do as many transfers at once as all servers together. Its own order does
