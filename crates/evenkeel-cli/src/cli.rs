@@ -16,7 +16,7 @@ pub use import::{
     CsvArgs, DealName, HdfsFsckArgs, ImportArgs, ImportOutput, ImportSource, MetalinkArgs, RcloneLsjsonArgs,
     S3InventoryArgs,
 };
-pub use live::{GetArgs, LocateArgs, ReplayArgs, SourceArgs, TrustName};
+pub use live::{GetArgs, LocateArgs, Ranks, ReplayArgs, SourceArgs, TrustName};
 
 /// More threads than any machine has processors are a slip.
 const MOST_THREADS: i64 = 1024;

@@ -6,6 +6,6 @@
 mod client;
 
 pub use client::{
-    Candidate, Choosing, Ending, FORMAT, Failure, GetError, Happening, Line, NotPlanned, Options, Report,
-    ServerReport, Share, Undrivable, drives, get,
+    Candidate, Choosing, Ending, FORMAT, Failure, GetError, Happening, Line, NotPlanned, Options, Rank,
+    Report, ServerReport, Share, Undrivable, Verification, drives, get, verify,
 };

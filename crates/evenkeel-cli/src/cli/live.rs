@@ -1,9 +1,11 @@
 //! The arguments of commands that work on real storage.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
 use evenkeel::policy::{OPTIMAL, POLICIES};
+use evenkeel_formats::numbers;
 use evenkeel_node::drives;
 
 use super::{ImportOutput, block};
@@ -22,6 +24,12 @@ pub struct SourceArgs {
     /// What shows that mirrors have the same object under a name
     #[arg(long, value_enum, default_value_t = TrustName::Checksums)]
     pub trust: TrustName,
+    /// Only objects that match: *.csv in any folder, year=2024/ and all below it, a/**/b*; once for each pattern
+    #[arg(long, value_name = "PATTERN")]
+    pub include: Vec<String>,
+    /// No objects that match, even if they are included
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
 }
 
 /// What shows that two mirrors have the same object.
@@ -41,6 +49,8 @@ Examples:
   evenkeel get --mirror east/ --mirror west/ --trust sizes there/
   evenkeel get --mirror east/ --mirror west/ --trust sizes --overwrite --json there/
   evenkeel get --mirror east/ --mirror west/ --trust sizes --policy p2c p2c/
+  evenkeel get east/ some/ --include '*b*' --exclude 'old/' --limit 20MB/s
+  evenkeel get east/ shared/ --rank 0 --ranks 2   and on another host --rank 1; or --ranks auto
 
 Mirrors hold the same data; several sources without --mirror hold different data. An address that ends with / is a folder, \
 listed by WebDAV or its index page. A file that ends with .meta4 or .metalink is a Metalink: its files are read from all \
@@ -52,7 +62,11 @@ The plan reads from each server what it can send in the least time for all, by r
 all bytes. Files get their names when they are complete, on disk and verified. After Ctrl-C or a crash the same command goes \
 on where it stopped.
 
-Exit status: 0 everything is there, 1 something is missing, 2 wrong usage or input, 130 interrupted.")]
+With --ranks, several processes, on one host or many, share the work without talking to each other: each makes the same plan \
+and reads whole objects of its own. They may share the folder; a file there, .evenkeel-ranks, shows that all have the same \
+plan, and is gone when all are done.
+
+Exit status: 0 everything is there (with --verify: and is shown to be right), 1 something is missing, 2 wrong usage or input, 130 interrupted.")]
 pub struct GetArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -78,6 +92,20 @@ pub struct GetArgs {
     /// Replace files that differ
     #[arg(long)]
     pub overwrite: bool,
+    /// The most that is received in a second by this process, such as 20MB/s
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub limit: Option<u64>,
+    /// Transfer nothing: compare the folder with every checksum that the sources offer
+    #[arg(long, conflicts_with_all = ["overwrite", "limit", "ranks", "rank", "trace", "policy", "per_server"])]
+    pub verify: bool,
+    /// Share the work with others: this is one of so many processes that read into the same folder, each its own objects.
+    /// `auto` takes rank and number from the launcher: Open MPI, MPICH or Slurm. All need the same sources and options;
+    /// rates are not measured, but come from --servers, or count as equal
+    #[arg(long, value_name = "N|auto")]
+    pub ranks: Option<Ranks>,
+    /// Which of the processes this is, from 0
+    #[arg(long, value_name = "I", requires = "ranks")]
+    pub rank: Option<u32>,
     /// Print what happens as JSON, one object a line, the summary last
     #[arg(long)]
     pub json: bool,
@@ -87,6 +115,34 @@ pub struct GetArgs {
     /// Write what is decided and what happens to this file; `evenkeel replay` draws it
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+}
+
+/// How many processes share the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// As many as the launcher has started.
+    Auto,
+    /// This many.
+    Of(u32),
+}
+
+/// More processes than any cluster runs at once are a slip.
+const MOST_RANKS: u32 = 1 << 16;
+
+impl FromStr for Ranks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text == "auto" => Ok(Self::Auto),
+            Ok(n) if (1..=MOST_RANKS).contains(&n) => Ok(Self::Of(n)),
+            _ => Err(format!("write a number from 1 to {MOST_RANKS}, or auto")),
+        }
+    }
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    numbers::rate(text)
 }
 
 /// Arguments of `replay`.

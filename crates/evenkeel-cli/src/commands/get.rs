@@ -1,5 +1,8 @@
 //! `evenkeel get`: reads a data set by a plan.
 
+mod ranks;
+mod verify;
+
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
@@ -28,6 +31,9 @@ pub(super) fn run(args: &GetArgs) -> Result<Outcome> {
     if destination.contains("://") {
         bail!("{destination}: the last argument is the folder to read into, on this machine");
     }
+    if args.verify {
+        return verify::run(args, sources, destination);
+    }
     let options = Options {
         range_bytes: args.range,
         slots: args.slots,
@@ -35,11 +41,13 @@ pub(super) fn run(args: &GetArgs) -> Result<Outcome> {
         patience: Duration::from_secs(args.patience),
         overwrite: args.overwrite,
         policy: policy(&args.policy)?,
+        rank: ranks::rank(args.rank, args.ranks, &|name| std::env::var(name).ok())?,
+        limit: args.limit,
         ..Options::default()
     };
     let mut watcher = Watcher::new(args)?;
     let (stop, stopped) = watch::channel(false);
-    stop_on_ctrl_c(stop);
+    stop_on_ctrl_c(stop, "stopping; the same command goes on from here");
     let report = live::runtime()?.block_on(async {
         let catalogue = Arc::new(live::catalogue(&args.source, sources).await?);
         let mut watch = |line: &Line<'_>| watcher.on(line);
@@ -83,12 +91,12 @@ fn rates(path: Option<&Path>) -> Result<HashMap<String, u64>> {
 }
 
 /// Stops at the first Ctrl-C. The second ends the process.
-fn stop_on_ctrl_c(stop: watch::Sender<bool>) {
+fn stop_on_ctrl_c(stop: watch::Sender<bool>, what: &'static str) {
     let handler = move || {
         if stop.send_replace(true) {
             std::process::exit(130);
         }
-        let _ = writeln!(std::io::stderr(), "\nstopping; the same command goes on from here");
+        let _ = writeln!(std::io::stderr(), "\n{what}");
     };
     // Without a handler, Ctrl-C just ends the process, and the journal has what was received.
     let _ = ctrlc::set_handler(handler);

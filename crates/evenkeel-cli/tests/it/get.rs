@@ -152,3 +152,78 @@ fn a_policy_that_needs_more_than_a_client_is_refused() {
     let output = evenkeel(&[&BOTH[..], &["to", "--policy", "nobody"]].concat(), folder.path());
     assert!(stderr(&output).contains("there is no policy `nobody`"), "{}", stderr(&output));
 }
+
+#[test]
+fn ranks_share_the_work() {
+    let folder = mirrors();
+    let rank = |args: &[&str]| evenkeel(&[&BOTH[..], &["to"], args].concat(), folder.path());
+    for (args, word) in [
+        (&["--ranks", "2"][..], "--rank"),
+        (&["--rank", "0"], "--ranks"),
+        (&["--rank", "2", "--ranks", "2"], "count from 0"),
+        (&["--rank", "0", "--ranks", "0"], "from 1"),
+        (&["--rank", "0", "--ranks", "auto"], "leave out --rank"),
+    ] {
+        let output = rank(args);
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(word), "{args:?}: {}", stderr(&output));
+    }
+    assert_eq!(rank(&["--rank", "1", "--ranks", "2"]).status.code(), Some(0));
+    assert!(folder.path().join("to/sub/small").exists() && !folder.path().join("to/large").exists());
+    // As a launcher would start it.
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+        .args([&BOTH[..], &["to", "--ranks", "auto"]].concat())
+        .env("SLURM_PROCID", "0")
+        .env("SLURM_NTASKS", "2")
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(super::names_in(&folder.path().join("to")), ["large", "sub"], "nothing is left behind");
+    // Without being asked, nobody is a rank.
+    let output = std::process::Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+        .args([&BOTH[..], &["alone"]].concat())
+        .env("SLURM_PROCID", "1")
+        .env("SLURM_NTASKS", "2")
+        .current_dir(folder.path())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(super::names_in(&folder.path().join("alone")), ["large", "sub"]);
+}
+
+#[test]
+fn some_objects_are_left_out() {
+    let folder = mirrors();
+    get(&["some", "--include", "*all", "--limit", "50MB/s"], folder.path());
+    assert_eq!(super::names_in(&folder.path().join("some")), ["sub"]);
+    get(&["others", "--exclude", "sub/"], folder.path());
+    assert_eq!(super::names_in(&folder.path().join("others")), ["large"]);
+    for (args, word) in [
+        (&["none", "--include", "*.zip"][..], "leave nothing"),
+        (&["none", "--include", "["], "is no pattern"),
+        (&["none", "--limit", "fast"], "is not a rate"),
+    ] {
+        let output = evenkeel(&[&BOTH[..], args].concat(), folder.path());
+        assert_eq!(output.status.code(), Some(2), "{args:?}");
+        assert!(stderr(&output).contains(word), "{args:?}: {}", stderr(&output));
+    }
+    assert!(!folder.path().join("none").exists());
+}
+
+/// A folder without checksums can be compared by sizes only, which proves nothing.
+#[test]
+fn what_cannot_be_verified_is_not_right() {
+    let folder = mirrors();
+    get(&["to"], folder.path());
+    fs::remove_file(folder.path().join("to/sub/small")).unwrap();
+    let output = evenkeel(&[&BOTH[..], &["to", "--verify", "--json"]].concat(), folder.path());
+    assert_eq!(output.status.code(), Some(1));
+    let told: Value = serde_json::from_str(&stdout(&output)).unwrap();
+    assert_eq!(
+        (&told["missing"][0], &told["unverifiable"][0]),
+        (&Value::from("sub/small"), &Value::from("large"))
+    );
+    let output = evenkeel(&[&BOTH[..], &["nowhere", "--verify"]].concat(), folder.path());
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+}

@@ -1,5 +1,6 @@
 //! Where data is written: beside its final place until it is complete and verified, never outside the destination.
 
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
@@ -7,8 +8,10 @@ use std::path::{Component, Path, PathBuf};
 
 use evenkeel_store::{Hash, Hasher};
 
-use super::journal;
+use super::{journal, ranks};
 
+/// How the names of journals and of incomplete files begin.
+const OURS: &str = ".evenkeel-";
 /// Bytes read at once to compute a checksum.
 const CHUNK: usize = 1 << 20;
 /// The longest name of a file on the usual file systems.
@@ -33,7 +36,12 @@ impl Destination {
     /// Creates the folder if there is none.
     pub(super) fn create(root: &Path) -> io::Result<Self> {
         fs::create_dir_all(root)?;
-        Ok(Self { root: root.to_owned() })
+        Ok(Self::at(root))
+    }
+
+    /// The folder as it is.
+    pub(super) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned() }
     }
 
     /// The place of an object, or why it cannot have one.
@@ -48,8 +56,9 @@ impl Destination {
         if !relative.components().all(is_plain) || !is_as_written || key.contains('\0') {
             return Err("its name cannot be a path below the destination; it is left out".to_owned());
         }
-        let Some(name) = relative.file_name().filter(|name| *name != journal::NAME) else {
-            return Err("its name is needed for the journal; it is left out".to_owned());
+        let is_ours = |name: &OsStr| name.as_encoded_bytes().starts_with(OURS.as_bytes());
+        let Some(name) = relative.file_name().filter(|name| !is_ours(name)) else {
+            return Err(format!("names that begin with {OURS} are needed for the journal; it is left out"));
         };
         let path = self.root.join(relative);
         let hash = name.as_encoded_bytes().iter().fold(0xCBF2_9CE4_8422_2325_u64, |hash, &byte| {
@@ -72,11 +81,20 @@ impl Destination {
                     let problem = format!("{} is in the way; move it elsewhere", folder.display());
                     return Err(io::Error::new(io::ErrorKind::NotADirectory, problem));
                 }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir(&folder)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::create_dir(&folder) {
+                    // Another rank was faster. It creates folders and nothing else there.
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                    _ => {}
+                },
                 Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    /// Forgets ranks that were interrupted: everything is there.
+    pub(super) fn forget_ranks(&self) -> io::Result<()> {
+        journal::remove(&self.root.join(ranks::NAME))
     }
 
     /// Moves complete objects to their final places. They are on disk before they have their names, and the names are on

@@ -18,6 +18,7 @@ use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::timeout;
 
 use super::happening::{self, Choosing, Ending, Happening};
+use super::limit::Limit;
 use super::sink::{Sink, Target};
 use super::work::{Item, Planned};
 
@@ -121,6 +122,7 @@ pub(super) struct Driver<'a> {
     pub(super) tallies: &'a mut [Tally],
     /// How long to wait for a server that is silent, or for one to come back.
     pub(super) patience: Duration,
+    pub(super) limit: Limit,
     pub(super) stop: watch::Receiver<bool>,
     /// When the whole read began.
     pub(super) since: Instant,
@@ -391,10 +393,10 @@ impl Run<'_> {
             hedge: is_hedge,
         });
         let (catalogue, sender, object) = (Arc::clone(&self.driver.catalogue), self.sender.clone(), *object);
-        let patience = self.driver.patience;
+        let terms = Terms { patience: self.driver.patience, limit: self.driver.limit.clone() };
         let task = tokio::spawn(async move {
             let range = offset..offset + bytes;
-            let result = receive(&catalogue, object, server, range, patience, transfer, &sender).await;
+            let result = receive(&catalogue, object, server, range, &terms, transfer, &sender).await;
             // Nobody listens once the run is over.
             let _ = sender.send(Message::End(transfer, result)).await;
         });
@@ -449,26 +451,35 @@ impl Run<'_> {
     }
 }
 
-/// Reads a range and passes it on as it comes. A server that sends next to nothing for as long as `patience` has timed
-/// out, whether it is silent or trickles.
+/// The terms of a transfer: how long to wait for its server, and how much it may receive.
+struct Terms {
+    patience: Duration,
+    limit: Limit,
+}
+
+/// Reads a range and passes it on as it comes. A server that sends next to nothing for as long as the patience lasts has
+/// timed out, whether it is silent or trickles.
 async fn receive(
     catalogue: &Catalogue,
     object: usize,
     server: usize,
     range: std::ops::Range<u64>,
-    patience: Duration,
+    Terms { patience, limit }: &Terms,
     transfer: TransferId,
     sender: &mpsc::Sender<Message>,
 ) -> Result<(), StoreError> {
     let known = &catalogue.objects()[object];
     let timed_out =
         || StoreError { address: catalogue.servers()[server].clone(), problem: Problem::TimedOut };
+    let patience = *patience;
     let body = timeout(patience, catalogue.read(known, server, range)).await;
     let mut body = body.map_err(|_| timed_out())??;
     let (mut since, mut received) = (Instant::now(), 0);
     while let Some(chunk) = timeout(patience, body.next()).await.map_err(|_| timed_out())? {
         let chunk = chunk?;
         received += chunk.len();
+        // Its server is not to blame for that.
+        since += limit.wait(chunk.len()).await;
         // Nobody listens once the run is over.
         let _ = sender.send(Message::Chunk(transfer, chunk)).await;
         if since.elapsed() >= patience {

@@ -18,9 +18,11 @@ use super::destination::{self, Destination, Existing, Place};
 use super::driver::{Driver, Outcome, Tally, progress};
 use super::happening::{FORMAT, Happening, Line};
 use super::journal::{Journal, Record};
+use super::limit::{Limit, under};
 use super::policy::{NotPlanned, depends_on_rates};
 use super::probe::probe;
 use super::ranges::Ranges;
+use super::ranks::{Agreement, Portion, Rank};
 use super::sink::{Sink, Target};
 use super::work::{self, Item, Servers};
 
@@ -41,6 +43,11 @@ pub struct Options {
     pub overwrite: bool,
     /// Which server serves what. [`drives`](crate::drives) tells which policies one client can carry out.
     pub policy: &'static Policy,
+    /// Which of several processes this is, if they share the work. Each reads whole objects. Rates are then not
+    /// measured, since all must have the same; those that are not given count as equal.
+    pub rank: Option<Rank>,
+    /// Bytes per second that this process may receive.
+    pub limit: Option<u64>,
 }
 
 impl Default for Options {
@@ -53,6 +60,8 @@ impl Default for Options {
             patience: Duration::from_secs(20),
             overwrite: false,
             policy: &OPTIMAL,
+            rank: None,
+            limit: None,
         }
     }
 }
@@ -181,8 +190,13 @@ struct Get<'a> {
     destination: Destination,
     options: &'a Options,
     stop: watch::Receiver<bool>,
+    limit: Limit,
     sink: Sink,
     prepared: Prepared,
+    portion: Portion,
+    agreement: Option<Agreement>,
+    /// What other ranks read at the same time, until this one has a plan.
+    others: Vec<(u32, Item)>,
     tallies: Vec<Tally>,
     rates: Vec<Option<u64>>,
     /// Which server sent something of which object: object, server.
@@ -202,14 +216,26 @@ impl<'a> Get<'a> {
         stop: watch::Receiver<bool>,
     ) -> io::Result<Self> {
         let begun = Instant::now();
-        let (known, path, overwrite) = (Arc::clone(&catalogue), path.to_owned(), options.overwrite);
+        let (known, path, asked) = (Arc::clone(&catalogue), path.to_owned(), options.clone());
         let look = move || {
             let destination = Destination::create(&path)?;
-            let (journal, records) = Journal::open(&path)?;
-            let prepared = prepare(&known, &destination, records, overwrite)?;
-            io::Result::Ok((destination, journal, prepared))
+            let portion = Portion::new(asked.rank, &known);
+            let keys: HashSet<&str> = portion.of(&known).map(|object| &*object.key).collect();
+            let rank = asked.rank.map(|rank| rank.rank);
+            let (journal, records) = Journal::open(&path, rank, &|key| keys.contains(key))?;
+            let agreement = asked.rank.map(|rank| Agreement::join(&path, rank, &known, &asked)).transpose();
+            let agreement = match agreement {
+                // Nothing is left behind by a rank that does not take part.
+                Err(error) if journal.is_empty() => return journal.remove().and(Err(error)),
+                agreement => agreement?,
+            };
+            let is_done = agreement.as_ref().is_some_and(|agreement| agreement.is_done);
+            let prepared = prepare(&known, &destination, records, asked.overwrite, &portion, is_done)?;
+            io::Result::Ok((destination, journal, prepared, portion, agreement))
         };
-        let (destination, journal, prepared) = spawn_blocking(look).await.map_err(io::Error::other)??;
+        let (destination, journal, prepared, portion, agreement) =
+            spawn_blocking(look).await.map_err(io::Error::other)??;
+        let others = portion.others(&catalogue, options.range_bytes.max(1));
         let n_servers = catalogue.servers().len();
         let rates = catalogue.servers().iter().map(|name| options.rates.get(name).copied()).collect();
         let (sink, tallies) = (Sink::new(journal), vec![Tally::default(); n_servers]);
@@ -218,8 +244,12 @@ impl<'a> Get<'a> {
             destination,
             options,
             stop,
+            limit: Limit::new(options.limit),
             sink,
             prepared,
+            portion,
+            agreement,
+            others,
             tallies,
             rates,
             served: Vec::new(),
@@ -240,7 +270,9 @@ impl<'a> Get<'a> {
         self.tell_beginning(total, watch);
         let n_servers = self.catalogue.servers().len() as u64;
         let is_worthwhile = total >= LEAST_TO_PROBE.saturating_mul(n_servers);
-        if self.rates.contains(&None) && is_worthwhile && depends_on_rates(self.options.policy) {
+        // Ranks would measure different rates, and make different plans.
+        let may_measure = self.options.rank.is_none() && depends_on_rates(self.options.policy);
+        if self.rates.contains(&None) && is_worthwhile && may_measure {
             items = self.probe(items, watch).await?;
         }
         let (mut failed, mut n_unverified) = (HashMap::new(), 0);
@@ -286,10 +318,10 @@ impl<'a> Get<'a> {
     }
 
     fn tell_beginning(&self, missing: u64, watch: &mut (dyn FnMut(Happening<'_>) + Send)) {
-        let objects = self.catalogue.objects();
+        let objects = || self.portion.of(&self.catalogue);
         watch(Happening::Begun {
-            objects: objects.len(),
-            bytes: objects.iter().map(|object| object.bytes).sum(),
+            objects: objects().count(),
+            bytes: objects().map(|object| object.bytes).sum(),
             kept: self.prepared.n_kept,
             resumed: self.prepared.resumed_bytes,
             missing,
@@ -308,11 +340,16 @@ impl<'a> Get<'a> {
         watch: &mut (dyn FnMut(Happening<'_>) + Send),
     ) -> Result<Outcome, Error> {
         let planning = Instant::now();
-        let rates: Vec<u64> = self.rates.iter().map(|rate| rate.unwrap_or(USUAL_RATE)).collect();
+        let mut rates: Vec<u64> = self.rates.iter().map(|rate| rate.unwrap_or(USUAL_RATE)).collect();
+        // All ranks together may receive that much each.
+        let n_ranks = self.options.rank.map_or(1, |rank| u64::from(rank.of));
+        under(self.options.limit.map(|limit| limit.saturating_mul(n_ranks)), &mut rates);
         let servers = Servers { rates, slots: self.options.slots };
-        let planned = work::plan(self.catalogue.servers(), &servers, items, self.options.policy)?;
+        let others = std::mem::take(&mut self.others);
+        let names = self.catalogue.servers();
+        let planned = work::plan(names, &servers, items, self.options.policy, self.options.rank, &others)?;
         self.planning += planning.elapsed();
-        watch(planned.told(self.catalogue.servers(), &servers.rates));
+        watch(planned.told(self.catalogue.servers()));
         let driver = Driver {
             catalogue: Arc::clone(&self.catalogue),
             items,
@@ -320,6 +357,7 @@ impl<'a> Get<'a> {
             sink: &mut self.sink,
             tallies: &mut self.tallies,
             patience: self.options.patience,
+            limit: self.limit.clone(),
             stop: self.stop.clone(),
             since: self.begun,
             watch: &mut *watch,
@@ -392,7 +430,8 @@ impl<'a> Get<'a> {
         watch: &mut (dyn FnMut(Happening<'_>) + Send),
     ) -> io::Result<Vec<Item>> {
         let items = Arc::new(items);
-        let measured = probe(&self.catalogue, &items, self.options.slots, self.options.probe).await;
+        let measured =
+            probe(&self.catalogue, &items, self.options.slots, self.options.probe, &self.limit).await;
         let fastest = measured.iter().filter_map(|measured| measured.rate).max().unwrap_or(USUAL_RATE);
         for (server, measured) in measured.into_iter().enumerate() {
             // One that sent nothing is asked last.
@@ -441,10 +480,10 @@ impl<'a> Get<'a> {
             last_error: tally.last_error.clone(),
         });
         let report = Report {
-            n_objects: objects.len(),
+            n_objects: self.portion.of(&self.catalogue).count(),
             n_kept: self.prepared.n_kept,
             n_unverified,
-            bytes: objects.iter().map(|object| object.bytes).sum(),
+            bytes: self.portion.of(&self.catalogue).map(|object| object.bytes).sum(),
             resumed_bytes: self.prepared.resumed_bytes,
             received_bytes: self.tallies.iter().map(|tally| tally.bytes).sum(),
             elapsed: self.begun.elapsed(),
@@ -455,9 +494,15 @@ impl<'a> Get<'a> {
             was_stopped,
         };
         let journal = self.sink.finish().await?;
-        // What was received of objects that failed is worth keeping.
-        if journal.is_empty() || report.failures.is_empty() && !was_stopped {
-            journal.remove()?;
+        let is_complete = report.failures.is_empty() && !was_stopped;
+        match &self.agreement {
+            Some(agreement) if is_complete && agreement.finish()? => journal.remove_all()?,
+            // What was received of objects that failed is worth keeping.
+            _ if is_complete || journal.is_empty() => journal.remove()?,
+            _ => {}
+        }
+        if is_complete && self.agreement.is_none() {
+            self.destination.forget_ranks()?;
         }
         Ok(report)
     }
@@ -510,16 +555,34 @@ fn prepare(
     destination: &Destination,
     mut records: HashMap<String, Vec<Record>>,
     overwrite: bool,
+    portion: &Portion,
+    is_done: bool,
 ) -> io::Result<Prepared> {
     let mut prepared = Prepared::default();
     let mut parts = HashSet::new();
-    for object in catalogue.objects() {
-        let (target, there) = match destination.place(&object.key) {
+    for (number, object) in catalogue.objects().iter().enumerate() {
+        let place = destination.place(&object.key);
+        // Also of those that other ranks read: names that collide do so for all ranks.
+        let is_taken = place.as_ref().is_ok_and(|place| !parts.insert(place.part.clone()));
+        if !portion.has(number) {
+            prepared.targets.push(None);
+            prepared.there.push(Ranges::default());
+            continue;
+        }
+        let (target, there) = match place {
             Err(why) => (Err(why), Ranges::default()),
-            Ok(place) if !parts.insert(place.part.clone()) => (
+            Ok(place) if is_taken => (
                 Err(format!("{} is in the way; read it into another folder", place.path.display())),
                 Ranges::default(),
             ),
+            // This rank has put it there before, and there is nothing to compare it with.
+            Ok(place)
+                if is_done
+                    && object.hashes.is_empty()
+                    && place.is_there(object.bytes, None)? == Existing::Unknown =>
+            {
+                (Ok(None), Ranges::default())
+            }
             Ok(place) => prepare_object(destination, object, place, records.remove(&object.key), overwrite)?,
         };
         match target {

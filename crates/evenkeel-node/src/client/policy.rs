@@ -84,18 +84,22 @@ pub(super) struct Decided {
     pub(super) bound_s: f64,
 }
 
-/// Asks a policy for its plan.
-pub(super) fn decide(policy: &Policy, batch: &Batch, cluster: &Cluster) -> Result<Decided, NotPlanned> {
-    let online = |pick| Settings { decide: Decide::WhenFree, ..Settings::online(pick) };
+/// How the executor carries out a policy.
+pub(super) fn settings(policy: &Policy, batch: &Batch) -> Result<Settings, Undrivable> {
     let hedge_blocks = batch.total_blocks() / HEDGED_SHARE;
     let settings = match Way::of(policy)? {
         Way::Mended => Settings { hedge_blocks, ..Settings::default() },
         Way::AsChosen => Settings { replan_after: None, ..Settings::default() },
-        Way::Picked(pick) => online(pick),
+        Way::Picked(pick) => Settings { decide: Decide::WhenFree, ..Settings::online(pick) },
         Way::Hedged => Settings { decide: Decide::WhenFree, ..Settings::hedged(batch) },
     };
     // On real networks no two transfers take the same time: the order sets priorities.
-    let settings = Settings { block_ns: BYTE_NS, keeps_order: false, ..settings };
+    Ok(Settings { block_ns: BYTE_NS, keeps_order: false, ..settings })
+}
+
+/// Asks a policy for its plan.
+pub(super) fn decide(policy: &Policy, batch: &Batch, cluster: &Cluster) -> Result<Decided, NotPlanned> {
+    let settings = settings(policy, batch)?;
     // All servers together have as many slots as the client. So only loads count, and only the proof of these.
     let ask = Ask { goal: Goal::MaxLoad, ..Ask::default() };
     let (schedule, bound) = match (Way::of(policy)?, policy.kind) {

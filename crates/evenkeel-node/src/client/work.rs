@@ -2,13 +2,17 @@
 
 use std::ops::Range;
 
-use evenkeel::model::{Batch, BatchBuilder, Client, Cluster, Details, MAX_SLOTS, NameTable, Server, Speed};
+use evenkeel::model::{
+    Batch, BatchBuilder, Client, Cluster, Details, MAX_SLOTS, ModelError, NameTable, Schedule, Server, Speed,
+    Transfer,
+};
 use evenkeel::policy::Policy;
 use evenkeel_store::Catalogue;
 
 use super::happening::{Happening, Share};
-use super::policy::{Decided, NotPlanned, decide};
+use super::policy::{Decided, NotPlanned, decide, settings};
 use super::ranges::Ranges;
+use super::ranks::Rank;
 
 /// The time that one byte takes at speed 1: speeds are bytes per second.
 pub(super) const BYTE_NS: f64 = 1e9;
@@ -57,12 +61,14 @@ pub(super) struct Servers {
 pub(super) struct Planned {
     pub(super) batch: Batch,
     pub(super) cluster: Cluster,
+    /// What is expected of each server, in bytes per second.
+    pub(super) rates: Vec<u64>,
     pub(super) decided: Decided,
 }
 
 impl Planned {
     /// The plan, for who watches.
-    pub(super) fn told<'a>(&self, names: &'a [String], rates: &[u64]) -> Happening<'a> {
+    pub(super) fn told<'a>(&self, names: &'a [String]) -> Happening<'a> {
         let transfers = &self.decided.schedule.transfers;
         let mut bytes = vec![0; names.len()];
         transfers.iter().for_each(|transfer| bytes[transfer.server.index()] += transfer.blocks.floor());
@@ -71,39 +77,101 @@ impl Planned {
             rate,
             bytes: (!transfers.is_empty()).then_some(bytes),
         };
-        let servers = names.iter().zip(rates).zip(bytes).map(share).collect();
+        let servers = names.iter().zip(&self.rates).zip(bytes).map(share).collect();
         Happening::Planned { bound: self.decided.bound_s, servers }
     }
 }
 
 /// Plans the items for one client, which can do as many transfers at once as all servers together. Its own order does
 /// not matter then: each server works through its list.
+///
+/// If other ranks read at the same time, all make the same plan for all, and each keeps its own part.
 pub(super) fn plan(
     names: &[String],
     servers: &Servers,
     items: &[Item],
     policy: &Policy,
+    rank: Option<Rank>,
+    others: &[(u32, Item)],
 ) -> Result<Planned, NotPlanned> {
+    let own = rank.map_or(0, |rank| rank.rank);
+    let batch = batch(names, items.iter().map(|item| (own, item)))?;
+    if others.is_empty() {
+        let cluster = cluster(&batch, &servers.rates, servers.slots)?;
+        let decided = decide(policy, &batch, &cluster)?;
+        return Ok(Planned { batch, cluster, rates: servers.rates.clone(), decided });
+    }
+    // In the same order for all ranks.
+    let mut rows: Vec<(u32, &Item)> = items.iter().map(|item| (own, item)).collect();
+    rows.extend(others.iter().map(|(rank, item)| (*rank, item)));
+    rows.sort_by_key(|(_, item)| (item.object, item.range.start));
+    let all = self::batch(names, rows.iter().copied())?;
+    let mut decided = decide(policy, &all, &self::cluster(&all, &servers.rates, servers.slots)?)?;
+    let (rates, schedule) = part_of(own, &rows, servers, rank.map_or(1, |rank| rank.of), &decided.schedule);
+    (decided.schedule, decided.settings) = (schedule, settings(policy, &batch)?);
+    let cluster = cluster(&batch, &rates, servers.slots)?;
+    Ok(Planned { batch, cluster, rates, decided })
+}
+
+/// The part of one rank in a plan for all of these rows, and what it can expect of each server: as much of its rate as
+/// it has of its work.
+fn part_of(
+    own: u32,
+    rows: &[(u32, &Item)],
+    servers: &Servers,
+    n_ranks: u32,
+    schedule: &Schedule,
+) -> (Vec<u64>, Schedule) {
+    // The number of each row among those of its own rank.
+    let mut number = 0;
+    let numbers: Vec<Option<u32>> = rows
+        .iter()
+        .map(|(rank, _)| {
+            let is_own = *rank == own;
+            number += u32::from(is_own);
+            is_own.then(|| number - 1)
+        })
+        .collect();
+    let (mut of_all, mut of_own) = (vec![0_u128; servers.rates.len()], vec![0_u128; servers.rates.len()]);
+    let mut transfers = Vec::new();
+    for transfer in &schedule.transfers {
+        let blocks = transfer.blocks.nanos();
+        of_all[transfer.server.index()] += blocks;
+        if let Some(request) = numbers[transfer.request as usize] {
+            of_own[transfer.server.index()] += blocks;
+            transfers.push(Transfer { request, ..*transfer });
+        }
+    }
+    let rate = |((&rate, all), own): ((&u64, u128), u128)| match own {
+        0 => (rate / u64::from(n_ranks)).max(1),
+        _ => ((rate as f64 * (own as f64 / all as f64)) as u64).max(1),
+    };
+    let rates = servers.rates.iter().zip(of_all).zip(of_own).map(rate).collect();
+    (rates, Schedule { transfers, length: schedule.length })
+}
+
+fn batch<'a>(names: &[String], rows: impl Iterator<Item = (u32, &'a Item)>) -> Result<Batch, ModelError> {
     let mut builder = BatchBuilder::in_blocks_of(1);
     let mut table = NameTable::new();
     for name in names {
         table.intern(name);
     }
     builder.declare_servers(table)?;
-    for item in items {
+    for (rank, item) in rows {
         item.servers.iter().try_for_each(|&server| builder.replica(&names[server]))?;
-        builder.end_request_of_bytes("here", item.range.end - item.range.start, &Details::default())?;
+        let bytes = item.range.end - item.range.start;
+        builder.end_request_of_bytes(&format!("rank {rank}"), bytes, &Details::default())?;
     }
-    let batch = builder.finish();
+    Ok(builder.finish())
+}
+
+fn cluster(batch: &Batch, rates: &[u64], slots: u32) -> Result<Cluster, ModelError> {
     let server = |&rate: &u64| {
-        let speed =
-            Speed::from_millionths((rate / u64::from(servers.slots)).max(1).saturating_mul(1_000_000));
-        Server { speed: speed.unwrap_or(Speed::MAX), slots: servers.slots, backlog: 0 }
+        let speed = Speed::from_millionths((rate / u64::from(slots)).max(1).saturating_mul(1_000_000));
+        Server { speed: speed.unwrap_or(Speed::MAX), slots, backlog: 0 }
     };
-    let nodes: Vec<Server> = servers.rates.iter().map(server).collect();
-    let all_slots = (servers.slots as usize).saturating_mul(names.len()).min(MAX_SLOTS as usize) as u32;
+    let nodes: Vec<Server> = rates.iter().map(server).collect();
+    let all_slots = (slots as usize).saturating_mul(rates.len()).min(MAX_SLOTS as usize) as u32;
     let clients = vec![Client { slots: all_slots.max(1) }; batch.n_clients()];
-    let cluster = Cluster::new(&batch, nodes, clients, None)?;
-    let decided = decide(policy, &batch, &cluster)?;
-    Ok(Planned { batch, cluster, decided })
+    Cluster::new(batch, nodes, clients, None)
 }

@@ -5,6 +5,8 @@
 mod faults;
 mod files;
 mod policies;
+mod ranks;
+mod verify;
 mod web;
 
 use std::path::Path;
