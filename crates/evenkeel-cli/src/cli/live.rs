@@ -67,6 +67,7 @@ and reads whole objects of its own. They may share the folder; a file there, .ev
 plan, and is gone when all are done.
 
 Exit status: 0 everything is there (with --verify: and is shown to be right), 1 something is missing, 2 wrong usage or input, 130 interrupted.")]
+#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub struct GetArgs {
     #[command(flatten)]
     #[allow(missing_docs)]

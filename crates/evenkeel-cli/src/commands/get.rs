@@ -56,9 +56,9 @@ pub(super) fn run(args: &GetArgs) -> Result<Outcome> {
     })?;
     let watched = watcher.finish();
     if args.json {
-        print_json(&summary(&report)).or_else(unless_closed)?
+        print_json(&summary(&report)).or_else(unless_closed)?;
     } else {
-        print(&told(&report))?
+        print(&told(&report))?;
     }
     watched?;
     Ok(match (report.was_stopped, report.failures.is_empty()) {

@@ -156,6 +156,7 @@ struct Bars {
     per_server: bool,
     servers: Vec<ProgressBar>,
     missing: u64,
+    names: Vec<String>,
     received: Vec<u64>,
     /// How long the plan takes at best, when it was made, and what had been received then.
     bound: Option<(f64, f64, u64)>,
@@ -165,7 +166,16 @@ impl Bars {
     fn new(per_server: bool) -> Self {
         let all = MultiProgress::new();
         let total = all.add(styled(0, TOTAL));
-        Self { all, total, per_server, servers: Vec::new(), missing: 0, received: Vec::new(), bound: None }
+        Self {
+            all,
+            total,
+            per_server,
+            servers: Vec::new(),
+            missing: 0,
+            names: Vec::new(),
+            received: Vec::new(),
+            bound: None,
+        }
     }
 
     fn on(&mut self, line: &Line<'_>) {
@@ -173,6 +183,7 @@ impl Bars {
             Happening::Begun { missing, servers, .. } => {
                 self.missing = *missing;
                 self.received = vec![0; servers.len()];
+                self.names = servers.to_vec();
                 if self.per_server {
                     let bar = |name: &String| {
                         let bar = self.all.insert_before(&self.total, styled(0, SERVER));
@@ -189,7 +200,11 @@ impl Bars {
                     bar.set_length(bytes.map_or(self.missing, |bytes| received + bytes));
                 }
             }
-            Happening::Measured { server: _, bytes, .. } => self.total.inc(*bytes),
+            Happening::Measured { server, bytes, .. } => {
+                if let Some(number) = self.names.iter().position(|name| name == server) {
+                    self.received[number] += bytes;
+                }
+            }
             Happening::Progress { received, servers } => {
                 self.received.clone_from(servers);
                 self.total.set_length(self.missing.max(*received));

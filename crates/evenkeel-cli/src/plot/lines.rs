@@ -6,6 +6,7 @@ use super::axis::{Axis, ends, round_step};
 use super::chart;
 use super::labels::{shortened, text_width};
 use crate::html::escaped;
+use crate::text::round_span;
 
 /// A line of a chart.
 pub(crate) struct Line {
@@ -97,6 +98,12 @@ pub(crate) fn lines(
     }
     key.push_str("</div>\n");
     key + &chart(WIDTH, HEIGHT, &svg, caption)
+}
+
+/// A few round points in time from 0 to `end`, in seconds, with their labels.
+pub(crate) fn times(end: f64) -> Vec<(f64, String)> {
+    let ticks = round_values(0.0, end, false).into_iter().filter(|tick| *tick <= end);
+    ticks.map(|tick| (tick, round_span(tick))).collect()
 }
 
 /// Where to draw grid lines: a few round values around this range.

@@ -6,12 +6,11 @@ use super::story::{Server, Story};
 use super::{HEADER, outline, received, rows};
 use crate::html::{self, escaped};
 use crate::plot::{self, Bar, Line};
-use crate::text::{count, round_size, round_span, size, span};
+use crate::text::{count, round_size, size, span};
 
 /// Servers with a line of their own. The others share one.
 const MOST_LINES: usize = 12;
 const MOST_BARS: usize = 64;
-const N_TICKS: u32 = 6;
 
 pub(super) fn page(story: &Story) -> String {
     let mut body = String::from("<p>");
@@ -27,12 +26,6 @@ pub(super) fn page(story: &Story) -> String {
     html::page(&format!("{} in {}", size(received(story) as f64), span(story.end)), &body)
 }
 
-/// Times from 0 to the end, evenly.
-fn ticks(end: f64) -> Vec<(f64, String)> {
-    let at = |k: u32| end * f64::from(k) / f64::from(N_TICKS);
-    (0..=N_TICKS).map(|k| (at(k), round_span(at(k)))).collect()
-}
-
 fn over_time(story: &Story) -> String {
     let mut servers: Vec<&Server> = story.servers.iter().collect();
     servers.sort_by_key(|server| std::cmp::Reverse(server.bytes));
@@ -46,7 +39,13 @@ fn over_time(story: &Story) -> String {
         let name = format!("the other {} servers", servers.len() - n_alone);
         lines.push(Line { name, points: sums(&servers[n_alone..], story.end) });
     }
-    plot::lines(&lines, &ticks(story.end), false, round_size, "Bytes that each server had sent by each time.")
+    plot::lines(
+        &lines,
+        &plot::times(story.end),
+        false,
+        round_size,
+        "Bytes that each server had sent by each time.",
+    )
 }
 
 /// What several servers had sent together.
@@ -85,7 +84,7 @@ fn plan_and_truth(story: &Story) -> String {
     } else {
         "All servers together. This policy plans nothing: it picks a server when one is free."
     };
-    plot::lines(&lines, &ticks(end), false, round_size, caption)
+    plot::lines(&lines, &plot::times(end), false, round_size, caption)
 }
 
 /// What servers sent, as a share of what the first plan had for them.
