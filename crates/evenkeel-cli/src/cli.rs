@@ -16,7 +16,7 @@ pub use import::{
     CsvArgs, DealName, HdfsFsckArgs, ImportArgs, ImportOutput, ImportSource, MetalinkArgs, RcloneLsjsonArgs,
     S3InventoryArgs,
 };
-pub use live::{GetArgs, LocateArgs, SourceArgs, TrustName};
+pub use live::{GetArgs, LocateArgs, Ranks, ReplayArgs, SourceArgs, TrustName};
 
 /// More threads than any machine has processors are a slip.
 const MOST_THREADS: i64 = 1024;
@@ -79,6 +79,8 @@ pub enum Command {
     Reproduce(ReproduceArgs),
     /// Read a data set by a plan, from folders, web servers or mirrors of them
     Get(GetArgs),
+    /// Draw what happened during a get: bytes per server over time, the plan beside the truth
+    Replay(ReplayArgs),
     /// Make a batch of what is on real storage
     Locate(LocateArgs),
     /// Make a batch from the output of other tools: HDFS, Metalink, S3, rclone, any CSV

@@ -91,7 +91,15 @@ pub(crate) fn span(seconds: f64) -> String {
 
 /// Like [`span`] for a round number, without trailing zeros: 10 ms.
 pub(crate) fn round_span(seconds: f64) -> String {
-    let text = span(seconds);
+    without_zeros(span(seconds))
+}
+
+/// Like [`size`] for a round number, without trailing zeros: 10 MB.
+pub(crate) fn round_size(bytes: f64) -> String {
+    without_zeros(size(bytes))
+}
+
+fn without_zeros(text: String) -> String {
     match text.split_once(' ') {
         Some((number, unit)) if number.contains('.') => {
             format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
@@ -202,6 +210,7 @@ mod tests {
         assert_eq!([0.0, 0.01, 0.25, 300.0].map(round_span), ["0", "10 ms", "250 ms", "300 s"]);
         assert_eq!(span_about(12.345, Some(0.42)), "12.3 ± 0.42 s");
         assert_eq!([12.0, 64e6, 1.5e12].map(size), ["12 B", "64.0 MB", "1.50 TB"]);
+        assert_eq!([0.0, 12.0, 64e6, 1.5e12].map(round_size), ["0", "12 B", "64 MB", "1.5 TB"]);
     }
 
     #[test]

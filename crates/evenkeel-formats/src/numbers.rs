@@ -41,7 +41,7 @@ pub fn size(text: &str, what: &str) -> Result<u64, String> {
 }
 
 /// Bytes per second, written as 120MB/s, 1Gb/s or 120000000.
-pub(crate) fn rate(text: &str) -> Result<u64, String> {
+pub fn rate(text: &str) -> Result<u64, String> {
     let with_unit = text.parse().map(|PerSecond(rate)| (rate * 1e9).round() as u64);
     let rate = text.parse().ok().or(with_unit.ok()).filter(|&rate| rate > 0 && !text.starts_with('+'));
     rate.ok_or_else(|| {

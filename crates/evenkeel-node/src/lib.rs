@@ -5,4 +5,7 @@
 
 mod client;
 
-pub use client::{Failure, GetError, Options, Progress, Report, ServerReport, get};
+pub use client::{
+    Candidate, Choosing, Ending, FORMAT, Failure, GetError, Happening, Line, NotPlanned, Options, Rank,
+    Report, ServerReport, Share, Undrivable, Verification, drives, get, verify,
+};

@@ -167,6 +167,11 @@ impl Catalogue {
         }
     }
 
+    /// Leaves out the objects that `is_wanted` does not want.
+    pub fn retain(&mut self, is_wanted: impl FnMut(&CatalogueObject) -> bool) {
+        self.objects.retain(is_wanted);
+    }
+
     /// All objects, by key.
     pub fn objects(&self) -> &[CatalogueObject] {
         &self.objects

@@ -1,10 +1,19 @@
 //! The arguments of commands that work on real storage.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use evenkeel::policy::{OPTIMAL, POLICIES};
+use evenkeel_formats::numbers;
+use evenkeel_node::drives;
 
 use super::{ImportOutput, block};
+
+fn policy_help() -> String {
+    let names: Vec<&str> = POLICIES.iter().filter(|policy| drives(policy).is_ok()).map(|p| p.name).collect();
+    format!("Which server serves what: {}; docs/policies.md explains them", names.join(", "))
+}
 
 /// Where data is.
 #[derive(Debug, Args)]
@@ -15,6 +24,12 @@ pub struct SourceArgs {
     /// What shows that mirrors have the same object under a name
     #[arg(long, value_enum, default_value_t = TrustName::Checksums)]
     pub trust: TrustName,
+    /// Only objects that match: *.csv in any folder, year=2024/ and all below it, a/**/b*; once for each pattern
+    #[arg(long, value_name = "PATTERN")]
+    pub include: Vec<String>,
+    /// No objects that match, even if they are included
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
 }
 
 /// What shows that two mirrors have the same object.
@@ -33,6 +48,9 @@ Examples:
   evenkeel get east/ here/                        one source
   evenkeel get --mirror east/ --mirror west/ --trust sizes there/
   evenkeel get --mirror east/ --mirror west/ --trust sizes --overwrite --json there/
+  evenkeel get --mirror east/ --mirror west/ --trust sizes --policy p2c p2c/
+  evenkeel get east/ some/ --include '*b*' --exclude 'old/' --limit 20MB/s
+  evenkeel get east/ shared/ --rank 0 --ranks 2   and on another host --rank 1; or --ranks auto
 
 Mirrors hold the same data; several sources without --mirror hold different data. An address that ends with / is a folder, \
 listed by WebDAV or its index page. A file that ends with .meta4 or .metalink is a Metalink: its files are read from all \
@@ -44,7 +62,12 @@ The plan reads from each server what it can send in the least time for all, by r
 all bytes. Files get their names when they are complete, on disk and verified. After Ctrl-C or a crash the same command goes \
 on where it stopped.
 
-Exit status: 0 everything is there, 1 something is missing, 2 wrong usage or input, 130 interrupted.")]
+With --ranks, several processes, on one host or many, share the work without talking to each other: each makes the same plan \
+and reads whole objects of its own. They may share the folder; a file there, .evenkeel-ranks, shows that all have the same \
+plan, and is gone when all are done.
+
+Exit status: 0 everything is there (with --verify: and is shown to be right), 1 something is missing, 2 wrong usage or input, 130 interrupted.")]
+#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub struct GetArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -64,10 +87,82 @@ pub struct GetArgs {
     /// Seconds to wait for a server that is silent, and for one to come back
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub patience: u64,
+    #[arg(long, value_name = "NAME", default_value = OPTIMAL.name, help = policy_help())]
+    #[allow(missing_docs)]
+    pub policy: String,
     /// Replace files that differ
     #[arg(long)]
     pub overwrite: bool,
-    /// Print the summary as one JSON object
+    /// The most that is received in a second by this process, such as 20MB/s
+    #[arg(long, value_name = "RATE", value_parser = rate)]
+    pub limit: Option<u64>,
+    /// Transfer nothing: compare the folder with every checksum that the sources offer
+    #[arg(long, conflicts_with_all = ["overwrite", "limit", "ranks", "rank", "trace", "policy", "per_server"])]
+    pub verify: bool,
+    /// Share the work with others: this is one of so many processes that read into the same folder, each its own objects.
+    /// `auto` takes rank and number from the launcher: Open MPI, MPICH or Slurm. All need the same sources and options;
+    /// rates are not measured, but come from --servers, or count as equal
+    #[arg(long, value_name = "N|auto")]
+    pub ranks: Option<Ranks>,
+    /// Which of the processes this is, from 0
+    #[arg(long, value_name = "I", requires = "ranks")]
+    pub rank: Option<u32>,
+    /// Print what happens as JSON, one object a line, the summary last
+    #[arg(long)]
+    pub json: bool,
+    /// Show a bar for each server, on a terminal
+    #[arg(long)]
+    pub per_server: bool,
+    /// Write what is decided and what happens to this file; `evenkeel replay` draws it
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// How many processes share the work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ranks {
+    /// As many as the launcher has started.
+    Auto,
+    /// This many.
+    Of(u32),
+}
+
+/// More processes than any cluster runs at once are a slip.
+const MOST_RANKS: u32 = 1 << 16;
+
+impl FromStr for Ranks {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text.parse() {
+            _ if text == "auto" => Ok(Self::Auto),
+            Ok(n) if (1..=MOST_RANKS).contains(&n) => Ok(Self::Of(n)),
+            _ => Err(format!("write a number from 1 to {MOST_RANKS}, or auto")),
+        }
+    }
+}
+
+fn rate(text: &str) -> Result<u64, String> {
+    numbers::rate(text)
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel get --mirror east/ --mirror west/ --trust sizes --trace get.trace traced/
+  evenkeel replay get.trace --html replay.html
+  evenkeel replay get.trace --json
+
+The page has what each server sent over time, the plan beside it, and all that went wrong. The output of get --json can be \
+replayed, too, without single transfers.")]
+pub struct ReplayArgs {
+    /// The trace that `get --trace` wrote; `-` is standard input
+    pub trace: PathBuf,
+    /// Draw it as a self-contained page; `-` is standard output
+    #[arg(long, visible_alias = "out", value_name = "PAGE.html")]
+    pub html: Option<PathBuf>,
+    /// Print the figures as one JSON object
     #[arg(long)]
     pub json: bool,
 }

@@ -1,18 +1,22 @@
 //! `evenkeel get`: reads a data set by a plan.
 
+mod ranks;
+mod verify;
+
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use evenkeel::policy::{self, POLICIES, Policy};
 use evenkeel_formats::{Reading, read_servers};
-use evenkeel_node::{Options, Progress, Report, get};
-use indicatif::{ProgressBar, ProgressStyle};
+use evenkeel_node::{FORMAT, Line, Options, Report, drives, get};
 use serde::Serialize;
 use tokio::sync::watch;
 
+use super::watch::{Watcher, print_json};
 use super::{Outcome, live};
 use crate::cli::GetArgs;
 use crate::input::Source;
@@ -27,31 +31,52 @@ pub(super) fn run(args: &GetArgs) -> Result<Outcome> {
     if destination.contains("://") {
         bail!("{destination}: the last argument is the folder to read into, on this machine");
     }
+    if args.verify {
+        return verify::run(args, sources, destination);
+    }
     let options = Options {
         range_bytes: args.range,
         slots: args.slots,
         rates: rates(args.servers.as_deref())?,
         patience: Duration::from_secs(args.patience),
         overwrite: args.overwrite,
+        policy: policy(&args.policy)?,
+        rank: ranks::rank(args.rank, args.ranks, &|name| std::env::var(name).ok())?,
+        limit: args.limit,
         ..Options::default()
     };
+    let mut watcher = Watcher::new(args)?;
     let (stop, stopped) = watch::channel(false);
-    stop_on_ctrl_c(stop);
+    stop_on_ctrl_c(stop, "stopping; the same command goes on from here");
     let report = live::runtime()?.block_on(async {
         let catalogue = Arc::new(live::catalogue(&args.source, sources).await?);
-        let bar = progress_bar();
-        let mut show = |progress: Progress| draw(&bar, progress);
-        let report = get(catalogue, Path::new(destination), &options, stopped, &mut show).await;
-        bar.finish_and_clear();
+        let mut watch = |line: &Line<'_>| watcher.on(line);
+        let report = get(catalogue, Path::new(destination), &options, stopped, &mut watch).await;
         Ok::<_, anyhow::Error>(report?)
     })?;
-    let text = if args.json { serde_json::to_string(&summary(&report))? + "\n" } else { told(&report) };
-    print(&text)?;
+    let watched = watcher.finish();
+    if args.json {
+        print_json(&summary(&report)).or_else(unless_closed)?;
+    } else {
+        print(&told(&report))?;
+    }
+    watched?;
     Ok(match (report.was_stopped, report.failures.is_empty()) {
         (true, _) => Outcome::Interrupted,
         (_, true) => Outcome::Done,
         (_, false) => Outcome::Failed,
     })
+}
+
+/// The policy of this name, if one client can carry it out.
+fn policy(name: &str) -> Result<&'static Policy> {
+    let drivable = || POLICIES.iter().filter(|policy| drives(policy).is_ok());
+    let policy = policy::find(name).with_context(|| super::unknown(name, "policy", drivable()))?;
+    if let Err(why) = drives(policy) {
+        let others: Vec<&str> = drivable().map(|policy| policy.name).collect();
+        bail!("policy {name} cannot be carried out here: {why}; these can: {}", others.join(", "));
+    }
+    Ok(policy)
 }
 
 /// The rates in a servers file.
@@ -66,47 +91,28 @@ fn rates(path: Option<&Path>) -> Result<HashMap<String, u64>> {
 }
 
 /// Stops at the first Ctrl-C. The second ends the process.
-fn stop_on_ctrl_c(stop: watch::Sender<bool>) {
+fn stop_on_ctrl_c(stop: watch::Sender<bool>, what: &'static str) {
     let handler = move || {
         if stop.send_replace(true) {
             std::process::exit(130);
         }
-        let _ = writeln!(std::io::stderr(), "\nstopping; the same command goes on from here");
+        let _ = writeln!(std::io::stderr(), "\n{what}");
     };
     // Without a handler, Ctrl-C just ends the process, and the journal has what was received.
     let _ = ctrlc::set_handler(handler);
 }
 
-/// Drawn on standard error, and only if that is a terminal.
-fn progress_bar() -> ProgressBar {
-    let bar = ProgressBar::new(0);
-    match ProgressStyle::with_template("{wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} {msg}")
-    {
-        Ok(style) => bar.with_style(style),
-        Err(_) => bar,
-    }
-}
-
-fn draw(bar: &ProgressBar, progress: Progress) {
-    bar.set_length(progress.total.max(progress.received));
-    bar.set_position(progress.received);
-    if let Some(share) = share_of_best(&progress) {
-        bar.set_message(format!("{:.0} % of the fastest possible", share * 100.0));
-    }
-}
-
-/// How fast it is, as a share of what the servers' rates allow.
-fn share_of_best(progress: &Progress) -> Option<f64> {
-    let (bound_s, begun) = progress.bound?;
-    let elapsed_s = progress.elapsed.checked_sub(begun)?.as_secs_f64();
-    let done = progress.received as f64 / progress.total.max(1) as f64;
-    (elapsed_s > 0.5).then(|| (done * bound_s / elapsed_s).min(1.0))
+/// It is no error if the reader has closed standard output.
+fn unless_closed(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == std::io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
 }
 
 /// The result, for machines.
 #[derive(Serialize)]
 struct Summary<'a> {
     format: u32,
+    at: f64,
+    event: &'static str,
     objects: usize,
     bytes: u64,
     kept: usize,
@@ -144,7 +150,9 @@ struct Seconds {
 
 fn summary(report: &Report) -> Summary<'_> {
     Summary {
-        format: 1,
+        format: FORMAT,
+        at: report.elapsed.as_secs_f64(),
+        event: "summary",
         objects: report.n_objects,
         bytes: report.bytes,
         kept: report.n_kept,

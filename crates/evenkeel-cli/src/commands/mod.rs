@@ -14,10 +14,12 @@ mod live;
 mod locate;
 mod place;
 mod plan;
+mod replay;
 mod reproduce;
 mod score;
 mod shell;
 mod simulate;
+mod watch;
 
 use anyhow::{Context, Result, anyhow};
 use evenkeel::bound::Bound;
@@ -60,6 +62,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Get(args) => get::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Locate(args) => locate::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Simulate(args) => simulate::run(&args),

@@ -24,8 +24,14 @@ const BOTTOM: f64 = HEIGHT - 28.0;
 const MOST_TICK_CHARS: usize = 32;
 const N_COLOURS: usize = 8;
 
-/// Lines of times, in seconds, over a common axis with these ticks. Times are drawn from 0, or on a logarithmic scale.
-pub(crate) fn lines(lines: &[Line], ticks: &[(f64, String)], is_log: bool, caption: &str) -> String {
+/// Lines over a common axis with these ticks. Values are drawn from 0, or on a logarithmic scale, and shown by `label`.
+pub(crate) fn lines(
+    lines: &[Line],
+    ticks: &[(f64, String)],
+    is_log: bool,
+    label: fn(f64) -> String,
+    caption: &str,
+) -> String {
     let points = || lines.iter().flat_map(|line| &line.points);
     let ys: Vec<f64> = points().map(|point| point.1).filter(|y| !is_log || *y > 0.0).collect();
     let Some((least, most)) = ends(&ys) else { return String::new() };
@@ -41,18 +47,18 @@ pub(crate) fn lines(lines: &[Line], ticks: &[(f64, String)], is_log: bool, capti
              y=\"{:.1}\" text-anchor=\"end\">{}</text>",
             LEFT - 8.0,
             at + 4.0,
-            round_span(tick)
+            label(tick)
         );
     }
     let mut last_label_end = f64::NEG_INFINITY;
-    for (tick, label) in ticks {
+    for (tick, name) in ticks {
         let Some(at) = x.place(*tick) else { continue };
         let _ = writeln!(
             svg,
             "<line class=\"grid-line\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{TOP}\" y2=\"{BOTTOM}\"/>"
         );
-        let label = shortened(label, MOST_TICK_CHARS);
-        let half = text_width(&label) / 2.0;
+        let name = shortened(name, MOST_TICK_CHARS);
+        let half = text_width(&name) / 2.0;
         let middle = at.clamp(half, (WIDTH - half).max(half));
         // A label is left out if there is no room for it; its line stays.
         if middle - half < last_label_end + 8.0 {
@@ -63,7 +69,7 @@ pub(crate) fn lines(lines: &[Line], ticks: &[(f64, String)], is_log: bool, capti
             svg,
             "<text class=\"soft\" x=\"{middle:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             HEIGHT - 8.0,
-            escaped(&label)
+            escaped(&name)
         );
     }
     let mut key = String::from("<div class=\"key\">");
@@ -92,6 +98,12 @@ pub(crate) fn lines(lines: &[Line], ticks: &[(f64, String)], is_log: bool, capti
     }
     key.push_str("</div>\n");
     key + &chart(WIDTH, HEIGHT, &svg, caption)
+}
+
+/// A few round points in time from 0 to `end`, in seconds, with their labels.
+pub(crate) fn times(end: f64) -> Vec<(f64, String)> {
+    let ticks = round_values(0.0, end, false).into_iter().filter(|tick| *tick <= end);
+    ticks.map(|tick| (tick, round_span(tick))).collect()
 }
 
 /// Where to draw grid lines: a few round values around this range.

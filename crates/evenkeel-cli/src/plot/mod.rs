@@ -14,7 +14,7 @@ mod tiles;
 
 pub(crate) use bars::{Bar, bars};
 pub(crate) use figure::{legend, plot, rows};
-pub(crate) use lines::{Line, lines};
+pub(crate) use lines::{Line, lines, times};
 pub(crate) use tiles::{Area, Heat, areas, heats};
 
 use crate::html::escaped;

@@ -54,6 +54,7 @@ fn the_examples_in_the_help() {
         "reproduce",
         "demo",
         "get",
+        "replay",
         "locate",
         "import",
         "import hdfs-fsck",

@@ -11,6 +11,7 @@ mod columns;
 mod compare;
 mod documents;
 mod explain;
+mod get;
 mod import;
 mod interrupted;
 mod outputs;

@@ -46,13 +46,34 @@ fn long_names_are_told_apart() {
     let writes = format!("object,offset,bytes\n{}", lines(&|i, _| format!("{i},0,{}\n", 1 + i % 5)));
     let tasks = format!("task,bytes,replicas\n{}", lines(&|i, host| format!("t{i},{},{host}\n", 64 + i % 2)));
     let procs = format!("process,server\n{}", lines(&|i, host| format!("p{i},{host}\n")));
-    let folder =
-        folder_with(&[("servers", &servers), ("writes", &writes), ("tasks", &tasks), ("procs", &procs)]);
+    let names = hosts.iter().map(|host| format!("\"{host}\"")).collect::<Vec<_>>().join(",");
+    let share = |host: &String| format!(r#"{{"server":"{host}","rate":1000000,"bytes":3000000}}"#);
+    let shares = hosts.iter().map(share).collect::<Vec<_>>().join(",");
+    let end = |i: usize, host: &str| {
+        format!(
+            "{{\"format\":1,\"at\":{0}.5,\"event\":\"end\",\"transfer\":{0},\"server\":\"{host}\",\"bytes\":{1},\"seconds\":1.5,\"result\":\"done\"}}\n",
+            1 + i,
+            1_000_000 * i
+        )
+    };
+    let trace = format!(
+        "{{\"format\":1,\"at\":0,\"event\":\"begun\",\"objects\":1,\"bytes\":1,\"kept\":0,\"resumed\":0,\"missing\":1,\"policy\":\"optimal\",\"servers\":[{names}]}}\n\
+         {{\"format\":1,\"at\":0.1,\"event\":\"planned\",\"bound\":3.0,\"servers\":[{shares}]}}\n{}",
+        lines(&end)
+    );
+    let folder = folder_with(&[
+        ("servers", &servers),
+        ("writes", &writes),
+        ("tasks", &tasks),
+        ("procs", &procs),
+        ("trace", &trace),
+    ]);
     let commands = [
         "place writes --servers servers --html page.html",
         "assign tasks --processes procs --html page.html",
         "simulate tasks --processes procs --html page.html",
         "compare batch --html page.html",
+        "replay trace --html page.html",
         "simulate batch --sweep servers.bandwidth=100MB/s,100.5MB/s,101MB/s,150MB/s,1000MB/s --policy first,optimal --html page.html",
     ];
     printed(&["generate", "--requests", "40", "--servers", "9", "--out", "batch"], folder.path());

@@ -1,6 +1,7 @@
 //! Where data is written: beside its final place until it is complete and verified, never outside the destination.
 
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::ops::Range;
@@ -10,8 +11,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_store::{Hash, Hasher};
 
-use super::journal;
+use super::{journal, ranks};
 
+/// How the names of journals and of incomplete files begin.
+const OURS: &str = ".evenkeel-";
 /// Bytes read at once to compute a checksum.
 pub(super) const CHUNK: usize = 1 << 20;
 /// The longest name of a file on the usual file systems.
@@ -40,6 +43,11 @@ impl Destination {
     pub(super) fn create(root: &Path, overwrite: bool) -> io::Result<Self> {
         fs::create_dir_all(root)?;
         Ok(Self { root: root.to_owned(), ours: overwrite.then(Arc::default) })
+    }
+
+    /// The folder as it is.
+    pub(super) fn at(root: &Path) -> Self {
+        Self { root: root.to_owned(), ours: None }
     }
 
     /// The object in this place must not be replaced by another.
@@ -84,8 +92,9 @@ impl Destination {
         if !relative.components().all(is_plain) || !is_as_written || key.contains('\0') {
             return Err("its name cannot be a path below the destination; it is left out".to_owned());
         }
-        let Some(name) = relative.file_name().filter(|name| *name != journal::NAME) else {
-            return Err("its name is needed for the journal; it is left out".to_owned());
+        let is_ours = |name: &OsStr| name.as_encoded_bytes().starts_with(OURS.as_bytes());
+        let Some(name) = relative.file_name().filter(|name| !is_ours(name)) else {
+            return Err(format!("names that begin with {OURS} are needed for the journal; it is left out"));
         };
         let path = self.root.join(relative);
         let hash = name.as_encoded_bytes().iter().fold(0xCBF2_9CE4_8422_2325_u64, |hash, &byte| {
@@ -108,11 +117,20 @@ impl Destination {
                     let problem = format!("{} is in the way; move it elsewhere", folder.display());
                     return Err(io::Error::new(io::ErrorKind::NotADirectory, problem));
                 }
-                Err(error) if error.kind() == io::ErrorKind::NotFound => fs::create_dir(&folder)?,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => match fs::create_dir(&folder) {
+                    // Another rank was faster. It creates folders and nothing else there.
+                    Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+                    _ => {}
+                },
                 Err(error) => return Err(error),
             }
         }
         Ok(())
+    }
+
+    /// Forgets ranks that were interrupted: everything is there.
+    pub(super) fn forget_ranks(&self) -> io::Result<()> {
+        journal::remove(&self.root.join(ranks::NAME))
     }
 
     /// Moves complete objects to their final places. They are on disk before they have their names, and the names are on

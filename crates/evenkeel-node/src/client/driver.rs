@@ -1,21 +1,26 @@
 //! Drives the executor with real transfers: what it decides is done, what happens is told.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel::model::{Cluster, Fixed, Server, ServerId};
-use evenkeel::run::{Action, Cause, Event, Executor, NewPlan, RequestId, Settings, Snapshot, TransferId};
+use evenkeel::model::{Batch, Cluster, Fixed, Server, ServerId};
+use evenkeel::run::{
+    Action, Cause, Decided, Decision, Event, Executor, NewPlan, RequestId, Settings, Snapshot, TransferId,
+};
 use evenkeel_store::{Catalogue, Problem, StoreError};
 use futures_util::StreamExt;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, spawn_blocking};
 use tokio::time::{Instant, timeout};
 
+use super::happening::{self, Choosing, Ending, Happening};
+use super::limit::Limit;
 use super::sink::Sink;
-use super::work::{BYTE_NS, Item, Planned};
+use super::work::{Item, Planned};
 
 /// Messages that may wait for the driver. Transfers wait when there are more, and so do their servers.
 const N_MESSAGES: usize = 64;
@@ -31,8 +36,11 @@ const MOST_IN_A_ROW: u32 = 4;
 const MOST_CHANCES: u32 = 2;
 /// Fewer bytes than this within the patience are as good as none.
 const TRICKLE: usize = 1 << 14;
-/// The share of all bytes that may be read twice because a transfer is late.
-const HEDGED_SHARE: u64 = 20;
+
+/// A server that is slow for long is reported at most this often.
+const SLOW_TOLD_EVERY: Duration = Duration::from_secs(1);
+/// Decisions that one event can lead to and that are watched.
+const MOST_DECISIONS: usize = 1 << 10;
 
 /// What a transfer tells.
 enum Message {
@@ -69,6 +77,7 @@ struct Receiving {
     /// What was received and is not being written yet, and how much that is.
     chunks: Vec<Bytes>,
     held: u64,
+    begun: Instant,
     /// When the executor was last told how far it is.
     told: Instant,
     task: AbortHandle,
@@ -111,26 +120,26 @@ pub(super) struct Driver<'a> {
     pub(super) tallies: &'a mut [Tally],
     /// How long to wait for a server that is silent, or for one to come back.
     pub(super) patience: Duration,
+    pub(super) limit: Limit,
     pub(super) stop: watch::Receiver<bool>,
-    pub(super) show: &'a mut (dyn FnMut(&[Tally]) + Send),
+    /// When the whole read began.
+    pub(super) since: Instant,
+    pub(super) watch: &'a mut (dyn FnMut(Happening<'_>) + Send),
 }
 
 impl Driver<'_> {
     /// Reads all items. Returns when each is written or has failed, or when it is stopped.
     pub(super) async fn run(self, planned: &Planned) -> io::Result<Outcome> {
-        let total: u64 = planned.batch.total_blocks();
-        let settings = Settings {
-            block_ns: BYTE_NS,
-            keeps_order: false,
-            hedge_blocks: total / HEDGED_SHARE,
-            patience_ns: u64::try_from(self.patience.as_nanos()).unwrap_or(u64::MAX),
-            most_failures: most_failures(&planned.cluster),
-            ..Settings::default()
-        };
-        let executor = Executor::new(&planned.batch, &planned.cluster, &planned.schedule, settings, 0);
-        let executor = executor.map_err(io::Error::other)?;
+        let (schedule, settings) = (&planned.decided.schedule, planned.decided.settings);
+        let patience_ns = u64::try_from(self.patience.as_nanos()).unwrap_or(u64::MAX);
+        let most_failures = most_failures(&planned.cluster);
+        let settings = Settings { patience_ns, most_failures, ..settings };
+        let executor = Executor::new(&planned.batch, &planned.cluster, schedule, settings, 0);
+        let mut executor = executor.map_err(io::Error::other)?;
+        executor.trace(MOST_DECISIONS);
         let (sender, receiver) = mpsc::channel(N_MESSAGES);
         let health = vec![Health::default(); self.tallies.len()];
+        let slow_told = vec![None; self.tallies.len()];
         let mut run = Run {
             driver: self,
             health,
@@ -139,12 +148,22 @@ impl Driver<'_> {
             receiver,
             begun: Instant::now(),
             receiving: HashMap::new(),
+            slow_told,
             errors: HashMap::new(),
             outcome: Outcome::default(),
         };
+        if schedule.transfers.is_empty() {
+            run.arrive(&planned.batch).await?;
+        }
         run.run().await?;
         Ok(run.outcome)
     }
+}
+
+/// How much each server has sent.
+pub(super) fn progress(tallies: &[Tally]) -> Happening<'static> {
+    let servers: Vec<u64> = tallies.iter().map(|tally| tally.bytes).collect();
+    Happening::Progress { received: servers.iter().sum(), servers }
 }
 
 struct Run<'a> {
@@ -155,6 +174,8 @@ struct Run<'a> {
     receiver: mpsc::Receiver<Message>,
     begun: Instant,
     receiving: HashMap<TransferId, Receiving>,
+    /// When it was last told that a server is slow.
+    slow_told: Vec<Option<Instant>>,
     /// The last error of each item.
     errors: HashMap<usize, String>,
     outcome: Outcome,
@@ -184,7 +205,7 @@ impl Run<'_> {
                 Next::Wake => self.tell(Event::Wake).await?,
                 Next::Tick => {
                     self.driver.sink.flush()?;
-                    (self.driver.show)(self.driver.tallies);
+                    (self.driver.watch)(progress(self.driver.tallies));
                 }
                 Next::Proceeded(proceeded) => drop(proceeded?),
                 Next::Stop => {
@@ -195,7 +216,17 @@ impl Run<'_> {
         }
         // What has arrived is kept for the next time.
         for transfer in self.receiving.keys().copied().collect::<Vec<_>>() {
-            self.keep(transfer).await?;
+            self.keep(transfer, Ending::Stopped, None).await?;
+        }
+        Ok(())
+    }
+
+    /// Lets all items arrive, for a policy that plans nothing.
+    async fn arrive(&mut self, batch: &Batch) -> io::Result<()> {
+        for row in 0..batch.n_requests() {
+            let (request, client, blocks) = (RequestId(row as u64), batch.client(row), batch.blocks(row));
+            let replicas = batch.replicas().of(row);
+            self.tell(Event::Arrived { request, client, blocks, replicas }).await?;
         }
         Ok(())
     }
@@ -227,7 +258,7 @@ impl Run<'_> {
             Message::End(transfer, Ok(())) => {
                 let Some(receiving) = self.receiving.get(&transfer) else { return Ok(()) };
                 self.health[receiving.server] = Health::default();
-                self.keep(transfer).await?;
+                self.keep(transfer, Ending::Done, None).await?;
                 self.tell(Event::Done { transfer }).await
             }
             Message::End(transfer, Err(error)) => {
@@ -243,7 +274,7 @@ impl Run<'_> {
                 let tally = &mut self.driver.tallies[server];
                 (tally.n_failures, tally.last_error) = (tally.n_failures + 1, Some(error.to_string()));
                 self.errors.insert(item, error.to_string());
-                self.keep(transfer).await?;
+                self.keep(transfer, Ending::Failed, Some(&error.to_string())).await?;
                 self.tell(Event::Failed { transfer, cause }).await?;
                 if matches!(cause, Cause::Unreachable | Cause::TimedOut) {
                     self.blame(server).await?;
@@ -265,6 +296,9 @@ impl Run<'_> {
         health.n_chances += 1;
         let is_last = health.n_chances > MOST_CHANCES;
         health.back_at = (!is_last).then(|| Instant::now() + self.driver.patience / 2);
+        let Driver { catalogue, tallies, watch, .. } = &mut self.driver;
+        let why = tallies[server].last_error.as_deref().unwrap_or_default().into();
+        watch(Happening::Down { server: catalogue.servers()[server].as_str().into(), why });
         self.tell(Event::ServerDown { server: ServerId(server as u32) }).await
     }
 
@@ -274,6 +308,8 @@ impl Run<'_> {
             let health = &mut self.health[server];
             if health.back_at.is_some_and(|at| at <= Instant::now()) {
                 (health.back_at, health.n_in_a_row) = (None, MOST_IN_A_ROW - 1);
+                let Driver { catalogue, watch, .. } = &mut self.driver;
+                watch(Happening::Up { server: catalogue.servers()[server].as_str().into() });
                 self.tell(Event::ServerUp { server: ServerId(server as u32) }).await?;
             }
         }
@@ -284,12 +320,15 @@ impl Run<'_> {
     async fn tell(&mut self, event: Event<'_>) -> io::Result<()> {
         let mut actions = Vec::new();
         self.executor.on_event(self.now_ns(), event, &mut actions).map_err(io::Error::other)?;
+        for decision in self.executor.take_decisions() {
+            self.decided(&decision);
+        }
         for action in actions {
             match action {
-                Action::Start { transfer, request, server, offset, blocks, .. } => {
-                    self.start(transfer, request, server, offset, blocks);
+                Action::Start { transfer, request, server, offset, blocks, is_hedge, .. } => {
+                    self.start(transfer, request, server, offset, blocks, is_hedge);
                 }
-                Action::Withdraw { transfer } => self.keep(transfer).await?,
+                Action::Withdraw { transfer } => self.keep(transfer, Ending::Withdrawn, None).await?,
                 Action::Plan { .. } => self.plan(),
                 Action::Fail { request, reason } => {
                     let item = request.0 as usize;
@@ -302,6 +341,39 @@ impl Run<'_> {
         Ok(())
     }
 
+    /// Tells who watches about a decision of the executor.
+    fn decided(&mut self, decision: &Decision) {
+        let Driver { catalogue, items, since, watch, .. } = &mut self.driver;
+        let name = |server: ServerId| Cow::Borrowed(catalogue.servers()[server.index()].as_str());
+        let (request, server, why) = match decision.what {
+            Decided::Queued { request, server } => (request, server, Choosing::Queued),
+            Decided::Started { request, server } => (request, server, Choosing::Free),
+            Decided::Hedged { request, server, late_at, .. } => {
+                let told = self.slow_told[late_at.index()].replace(Instant::now());
+                if told.is_none_or(|told| told.elapsed() > SLOW_TOLD_EVERY) {
+                    watch(Happening::Slow { server: name(late_at) });
+                }
+                (request, server, Choosing::Late)
+            }
+            Decided::PlannedAnew { number, present_end_ns, new_end_ns } => {
+                // The one who watches counts from the beginning of the whole read.
+                let since = (self.begun - *since).as_secs_f64();
+                let seconds = |ns: u64| since + Duration::from_nanos(ns).as_secs_f64();
+                let (would_end, ends) = (seconds(present_end_ns), seconds(new_end_ns));
+                return watch(Happening::PlannedAnew { number, would_end, ends });
+            }
+        };
+        let Item { object, range, .. } = &items[request.0 as usize];
+        let candidates = decision.candidates.iter().map(|candidate| happening::Candidate {
+            server: name(candidate.server),
+            wait: Duration::from_nanos(candidate.wait_ns).as_secs_f64(),
+            // A block is a byte.
+            rate: 1e9 / (candidate.pace_ns.max(1) as f64),
+        });
+        let (key, candidates) = (catalogue.objects()[*object].key.as_str().into(), candidates.collect());
+        watch(Happening::Chose { key, from: range.start, server: name(server), why, candidates });
+    }
+
     fn start(
         &mut self,
         transfer: TransferId,
@@ -309,29 +381,49 @@ impl Run<'_> {
         server: ServerId,
         offset: Fixed,
         blocks: Fixed,
+        is_hedge: bool,
     ) {
         let item = request.0 as usize;
-        let Item { object, range, .. } = &self.driver.items[item];
+        let Driver { items, catalogue, watch, .. } = &mut self.driver;
+        let Item { object, range, .. } = &items[item];
         let (offset, bytes, server) = (range.start + offset.floor(), blocks.floor(), server.index());
+        watch(Happening::Start {
+            transfer: transfer.0,
+            server: catalogue.servers()[server].as_str().into(),
+            key: catalogue.objects()[*object].key.as_str().into(),
+            from: offset,
+            to: offset + bytes,
+            hedge: is_hedge,
+        });
         let (catalogue, sender, object) = (Arc::clone(&self.driver.catalogue), self.sender.clone(), *object);
-        let patience = self.driver.patience;
+        let terms = Terms { patience: self.driver.patience, limit: self.driver.limit.clone() };
         let task = tokio::spawn(async move {
             let range = offset..offset + bytes;
-            let result = receive(&catalogue, object, server, range, patience, transfer, &sender).await;
+            let result = receive(&catalogue, object, server, range, &terms, transfer, &sender).await;
             // Nobody listens once the run is over.
             let _ = sender.send(Message::End(transfer, result)).await;
         });
         let task = task.abort_handle();
-        let (chunks, told) = (Vec::new(), Instant::now());
-        let receiving = Receiving { item, server, offset, bytes, received: 0, chunks, held: 0, told, task };
+        let (chunks, told, begun) = (Vec::new(), Instant::now(), Instant::now());
+        let receiving =
+            Receiving { item, server, offset, bytes, received: 0, chunks, held: 0, begun, told, task };
         self.receiving.insert(transfer, receiving);
     }
 
     /// Ends a transfer, and writes what it has received.
-    async fn keep(&mut self, transfer: TransferId) -> io::Result<()> {
+    async fn keep(&mut self, transfer: TransferId, result: Ending, why: Option<&str>) -> io::Result<()> {
         self.write(transfer).await?;
         if let Some(receiving) = self.receiving.remove(&transfer) {
             receiving.task.abort();
+            let Driver { catalogue, watch, .. } = &mut self.driver;
+            watch(Happening::End {
+                transfer: transfer.0,
+                server: catalogue.servers()[receiving.server].as_str().into(),
+                bytes: receiving.received,
+                seconds: receiving.begun.elapsed().as_secs_f64(),
+                result,
+                why: why.map(Into::into),
+            });
             debug_assert!(receiving.received <= receiving.bytes);
         }
         Ok(())
@@ -362,26 +454,35 @@ impl Run<'_> {
     }
 }
 
-/// Reads a range and passes it on as it comes. A server that sends next to nothing for as long as `patience` has timed
-/// out, whether it is silent or trickles.
+/// The terms of a transfer: how long to wait for its server, and how much it may receive.
+struct Terms {
+    patience: Duration,
+    limit: Limit,
+}
+
+/// Reads a range and passes it on as it comes. A server that sends next to nothing for as long as the patience lasts has
+/// timed out, whether it is silent or trickles.
 async fn receive(
     catalogue: &Catalogue,
     object: usize,
     server: usize,
     range: std::ops::Range<u64>,
-    patience: Duration,
+    Terms { patience, limit }: &Terms,
     transfer: TransferId,
     sender: &mpsc::Sender<Message>,
 ) -> Result<(), StoreError> {
     let known = &catalogue.objects()[object];
     let timed_out =
         || StoreError { address: catalogue.servers()[server].clone(), problem: Problem::TimedOut };
+    let patience = *patience;
     let body = timeout(patience, catalogue.read(known, server, range)).await;
     let mut body = body.map_err(|_| timed_out())??;
     let (mut since, mut received) = (Instant::now(), 0);
     while let Some(chunk) = timeout(patience, body.next()).await.map_err(|_| timed_out())? {
         let chunk = chunk?;
         received += chunk.len();
+        // Its server is not to blame for that.
+        since += limit.wait(chunk.len()).await;
         // Nobody listens once the run is over.
         let _ = sender.send(Message::Chunk(transfer, chunk)).await;
         if since.elapsed() >= patience {

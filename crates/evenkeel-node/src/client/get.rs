@@ -1,23 +1,28 @@
 //! The whole of a read: what is there, what is missing, how fast servers are, the plan, and in the end the proof that
 //! everything arrived.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel::model::ModelError;
+use evenkeel::policy::{OPTIMAL, Policy};
 use evenkeel_store::{Catalogue, CatalogueObject, Hash};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::destination::{self, Destination, Existing, Place};
-use super::driver::{Driver, Outcome, Tally};
+use super::driver::{Driver, Outcome, Tally, progress};
+use super::happening::{FORMAT, Happening, Line};
 use super::journal::{Journal, Record};
+use super::limit::{Limit, under};
+use super::policy::{NotPlanned, depends_on_rates};
 use super::probe::probe;
 use super::ranges::Ranges;
+use super::ranks::{Agreement, Portion, Rank};
 use super::sink::{Sink, Target};
 use super::work::{self, Item, Servers};
 
@@ -36,6 +41,13 @@ pub struct Options {
     pub patience: Duration,
     /// Whether files that differ are replaced.
     pub overwrite: bool,
+    /// Which server serves what. [`drives`](crate::drives) tells which policies one client can carry out.
+    pub policy: &'static Policy,
+    /// Which of several processes this is, if they share the work. Each reads whole objects. Rates are then not
+    /// measured, since all must have the same; those that are not given count as equal.
+    pub rank: Option<Rank>,
+    /// Bytes per second that this process may receive.
+    pub limit: Option<u64>,
 }
 
 impl Default for Options {
@@ -47,6 +59,9 @@ impl Default for Options {
             probe: Duration::from_millis(300),
             patience: Duration::from_secs(20),
             overwrite: false,
+            policy: &OPTIMAL,
+            rank: None,
+            limit: None,
         }
     }
 }
@@ -55,19 +70,6 @@ impl Default for Options {
 const LEAST_TO_PROBE: u64 = 16 << 20;
 /// What a server is assumed to do in a second if nothing is known.
 const USUAL_RATE: u64 = 100 << 20;
-
-/// How far a read is.
-#[derive(Clone, Copy, Debug)]
-pub struct Progress {
-    /// Bytes that had to be read when it began.
-    pub total: u64,
-    /// Bytes received. Those that were read twice count twice.
-    pub received: u64,
-    /// How long it has taken.
-    pub elapsed: Duration,
-    /// How long the rest of the plan takes at best, counted from its beginning, and when it began.
-    pub bound: Option<(f64, Duration)>,
-}
 
 /// What came of a read.
 #[derive(Clone, Debug)]
@@ -129,7 +131,7 @@ pub enum GetError {
     #[error("cannot read into {}", path.display())]
     Destination { path: PathBuf, source: io::Error },
     #[error("this cannot be planned")]
-    Plan(#[from] ModelError),
+    Plan(#[from] NotPlanned),
 }
 
 /// Reads a data set into a folder.
@@ -141,11 +143,11 @@ pub async fn get(
     path: &Path,
     options: &Options,
     stop: watch::Receiver<bool>,
-    show: &mut (dyn FnMut(Progress) + Send),
+    watch: &mut (dyn FnMut(&Line<'_>) + Send),
 ) -> Result<Report, GetError> {
     let result = Get::new(catalogue, path, options, stop).await;
     let result = match result {
-        Ok(get) => get.run(show).await,
+        Ok(get) => get.run(watch).await,
         Err(error) => Err(error.into()),
     };
     result.map_err(|error| match error {
@@ -157,7 +159,7 @@ pub async fn get(
 /// What ends a read early.
 enum Error {
     Io(io::Error),
-    Plan(ModelError),
+    Plan(NotPlanned),
 }
 
 impl From<io::Error> for Error {
@@ -166,8 +168,8 @@ impl From<io::Error> for Error {
     }
 }
 
-impl From<ModelError> for Error {
-    fn from(error: ModelError) -> Self {
+impl From<NotPlanned> for Error {
+    fn from(error: NotPlanned) -> Self {
         Self::Plan(error)
     }
 }
@@ -188,8 +190,13 @@ struct Get<'a> {
     destination: Destination,
     options: &'a Options,
     stop: watch::Receiver<bool>,
+    limit: Limit,
     sink: Sink,
     prepared: Prepared,
+    portion: Portion,
+    agreement: Option<Agreement>,
+    /// What other ranks read at the same time, until this one has a plan.
+    others: Vec<(u32, Item)>,
     tallies: Vec<Tally>,
     rates: Vec<Option<u64>>,
     /// Which server sent something of which object: object, server.
@@ -209,14 +216,26 @@ impl<'a> Get<'a> {
         stop: watch::Receiver<bool>,
     ) -> io::Result<Self> {
         let begun = Instant::now();
-        let (known, path, overwrite) = (Arc::clone(&catalogue), path.to_owned(), options.overwrite);
+        let (known, path, asked) = (Arc::clone(&catalogue), path.to_owned(), options.clone());
         let look = move || {
-            let destination = Destination::create(&path, overwrite)?;
-            let (journal, records) = Journal::open(&path)?;
-            let prepared = prepare(&known, &destination, records, overwrite);
-            io::Result::Ok((destination, journal, prepared))
+            let destination = Destination::create(&path, asked.overwrite)?;
+            let portion = Portion::new(asked.rank, &known);
+            let keys: HashSet<&str> = portion.of(&known).map(|object| &*object.key).collect();
+            let rank = asked.rank.map(|rank| rank.rank);
+            let (journal, records) = Journal::open(&path, rank, &|key| keys.contains(key))?;
+            let agreement = asked.rank.map(|rank| Agreement::join(&path, rank, &known, &asked)).transpose();
+            let agreement = match agreement {
+                // Nothing is left behind by a rank that does not take part.
+                Err(error) if journal.is_empty() => return journal.remove().and(Err(error)),
+                agreement => agreement?,
+            };
+            let is_done = agreement.as_ref().is_some_and(|agreement| agreement.is_done);
+            let prepared = prepare(&known, &destination, records, asked.overwrite, &portion, is_done);
+            io::Result::Ok((destination, journal, prepared, portion, agreement))
         };
-        let (destination, journal, mut prepared) = spawn_blocking(look).await.map_err(io::Error::other)??;
+        let (destination, journal, mut prepared, portion, agreement) =
+            spawn_blocking(look).await.map_err(io::Error::other)??;
+        let others = portion.others(&catalogue, options.range_bytes.max(1));
         let n_servers = catalogue.servers().len();
         let rates = catalogue.servers().iter().map(|name| options.rates.get(name).copied()).collect();
         let (mut sink, tallies) = (Sink::new(journal), vec![Tally::default(); n_servers]);
@@ -230,8 +249,12 @@ impl<'a> Get<'a> {
             destination,
             options,
             stop,
+            limit: Limit::new(options.limit),
             sink,
             prepared,
+            portion,
+            agreement,
+            others,
             tallies,
             rates,
             served: Vec::new(),
@@ -242,17 +265,25 @@ impl<'a> Get<'a> {
         })
     }
 
-    async fn run(mut self, show: &mut (dyn FnMut(Progress) + Send)) -> Result<Report, Error> {
+    async fn run(mut self, watch: &mut (dyn FnMut(&Line<'_>) + Send)) -> Result<Report, Error> {
+        let begun = self.begun;
+        let watch = &mut |what: Happening<'_>| {
+            watch(&Line { format: FORMAT, at: begun.elapsed().as_secs_f64(), what });
+        };
         let mut items = self.items();
         let total: u64 = items.iter().map(|item| item.range.end - item.range.start).sum();
+        self.tell_beginning(total, watch);
         let n_servers = self.catalogue.servers().len() as u64;
-        if self.rates.contains(&None) && total >= LEAST_TO_PROBE.saturating_mul(n_servers) {
-            items = self.probe(items).await?;
+        let is_worthwhile = total >= LEAST_TO_PROBE.saturating_mul(n_servers);
+        // Ranks would measure different rates, and make different plans.
+        let may_measure = self.options.rank.is_none() && depends_on_rates(self.options.policy);
+        if self.rates.contains(&None) && is_worthwhile && may_measure {
+            items = self.probe(items, watch).await?;
         }
-        let (mut failed, mut n_unverified, mut n_rounds) = (HashMap::new(), 0, 0);
+        let (mut failed, mut n_unverified, mut n_rounds) = (BTreeMap::new(), 0, 0);
         let was_stopped = loop {
             n_rounds += 1;
-            let outcome = self.read(&items, total, show).await?;
+            let outcome = self.read(&items, watch).await?;
             for (item, why) in outcome.failed {
                 failed.entry(items[item].object).or_insert(why);
             }
@@ -262,21 +293,21 @@ impl<'a> Get<'a> {
             self.served.extend(outcome.served);
             let mut intact = Vec::new();
             for (object, wrong) in self.sink.drain().await? {
-                match wrong {
-                    None => {
-                        // All of it may be there even if a transfer failed in the end.
-                        failed.remove(&object);
-                        intact.push(object);
-                    }
-                    Some(wrong) => {
-                        if let Err(why) = self.try_another(object, &wrong) {
-                            failed.insert(object, why);
-                        }
-                    }
+                let Some(wrong) = wrong else {
+                    // All of it may be there even if a transfer failed in the end.
+                    failed.remove(&object);
+                    intact.push(object);
+                    continue;
+                };
+                let outcome = self.try_another(object, &wrong);
+                let why = self.damaged.last().map_or("", String::as_str).into();
+                watch(Happening::Damaged { key: self.key(object), why });
+                if let Err(why) = outcome {
+                    failed.insert(object, why);
                 }
             }
             failed.retain(|&object, _| !self.tried.contains_key(&object) || !self.read_alone(object));
-            n_unverified += self.commit(intact, &mut failed).await?;
+            n_unverified += self.commit(intact, &mut failed, watch).await?;
             items = self.items();
             items.retain(|item| !failed.contains_key(&item.object));
             if n_rounds > self.most_rounds() {
@@ -287,6 +318,9 @@ impl<'a> Get<'a> {
                 break false;
             }
         };
+        for (&object, why) in &failed {
+            watch(Happening::Failed { key: self.key(object), why: why.as_str().into() });
+        }
         self.report(failed, n_unverified, was_stopped).await
     }
 
@@ -295,34 +329,56 @@ impl<'a> Get<'a> {
         3 + self.catalogue.servers().len()
     }
 
+    fn key(&self, object: usize) -> Cow<'_, str> {
+        Cow::Borrowed(&self.catalogue.objects()[object].key)
+    }
+
+    fn tell_beginning(&self, missing: u64, watch: &mut (dyn FnMut(Happening<'_>) + Send)) {
+        let objects = || self.portion.of(&self.catalogue);
+        watch(Happening::Begun {
+            objects: objects().count(),
+            bytes: objects().map(|object| object.bytes).sum(),
+            kept: self.prepared.n_kept,
+            resumed: self.prepared.resumed_bytes,
+            missing,
+            policy: self.options.policy.name.into(),
+            servers: self.catalogue.servers().into(),
+        });
+        for Failure { key, why } in &self.prepared.failures {
+            watch(Happening::Failed { key: key.into(), why: why.into() });
+        }
+    }
+
     /// Reads these items by a plan.
     async fn read(
         &mut self,
         items: &[Item],
-        total: u64,
-        show: &mut (dyn FnMut(Progress) + Send),
+        watch: &mut (dyn FnMut(Happening<'_>) + Send),
     ) -> Result<Outcome, Error> {
         let planning = Instant::now();
-        let rates: Vec<u64> = self.rates.iter().map(|rate| rate.unwrap_or(USUAL_RATE)).collect();
+        let mut rates: Vec<u64> = self.rates.iter().map(|rate| rate.unwrap_or(USUAL_RATE)).collect();
+        // All ranks together may receive that much each.
+        let n_ranks = self.options.rank.map_or(1, |rank| u64::from(rank.of));
+        under(self.options.limit.map(|limit| limit.saturating_mul(n_ranks)), &mut rates);
         let servers = Servers { rates, slots: self.options.slots };
-        let planned = work::plan(self.catalogue.servers(), &servers, items)?;
+        let others = std::mem::take(&mut self.others);
+        let names = self.catalogue.servers();
+        let planned = work::plan(names, &servers, items, self.options.policy, self.options.rank, &others)?;
         self.planning += planning.elapsed();
-        let (begun, bound) = (self.begun, Some((planned.bound_s, self.begun.elapsed())));
-        let mut show = |tallies: &[Tally]| {
-            let received = tallies.iter().map(|tally| tally.bytes).sum();
-            show(Progress { total, received, elapsed: begun.elapsed(), bound });
-        };
+        watch(planned.told(self.catalogue.servers()));
         let driver = Driver {
             catalogue: Arc::clone(&self.catalogue),
             items,
             sink: &mut self.sink,
             tallies: &mut self.tallies,
             patience: self.options.patience,
+            limit: self.limit.clone(),
             stop: self.stop.clone(),
-            show: &mut show,
+            since: self.begun,
+            watch: &mut *watch,
         };
         let outcome = driver.run(&planned).await?;
-        show(&self.tallies);
+        watch(progress(&self.tallies));
         Ok(outcome)
     }
 
@@ -342,7 +398,12 @@ impl<'a> Get<'a> {
     }
 
     /// Gives objects that are complete and verified their names. Returns how many have no checksum.
-    async fn commit(&mut self, intact: Vec<usize>, failed: &mut HashMap<usize, String>) -> io::Result<usize> {
+    async fn commit(
+        &mut self,
+        intact: Vec<usize>,
+        failed: &mut BTreeMap<usize, String>,
+        watch: &mut (dyn FnMut(Happening<'_>) + Send),
+    ) -> io::Result<usize> {
         let targets = intact.into_iter().filter_map(|object| self.prepared.targets[object].take());
         let targets: Vec<Arc<Target>> = targets.collect();
         let destination = self.destination.clone();
@@ -357,7 +418,11 @@ impl<'a> Get<'a> {
         let mut n_unverified = 0;
         for (target, result) in targets.iter().zip(results) {
             match result {
-                Ok(()) => n_unverified += usize::from(target.hashes.is_empty()),
+                Ok(()) => {
+                    let verified = !target.hashes.is_empty();
+                    n_unverified += usize::from(!verified);
+                    watch(Happening::Done { key: target.key.as_str().into(), verified });
+                }
                 Err(why) => drop(failed.insert(target.object, why)),
             }
         }
@@ -401,9 +466,14 @@ impl<'a> Get<'a> {
     }
 
     /// Measures rates, and returns what is missing then.
-    async fn probe(&mut self, items: Vec<Item>) -> io::Result<Vec<Item>> {
+    async fn probe(
+        &mut self,
+        items: Vec<Item>,
+        watch: &mut (dyn FnMut(Happening<'_>) + Send),
+    ) -> io::Result<Vec<Item>> {
         let items = Arc::new(items);
-        let measured = probe(&self.catalogue, &items, self.options.slots, self.options.probe).await;
+        let measured =
+            probe(&self.catalogue, &items, self.options.slots, self.options.probe, &self.limit).await;
         let fastest = measured.iter().filter_map(|measured| measured.rate).max().unwrap_or(USUAL_RATE);
         for (server, measured) in measured.into_iter().enumerate() {
             // One that sent nothing is asked last.
@@ -412,6 +482,11 @@ impl<'a> Get<'a> {
                 self.tallies[server].n_failures += 1;
                 self.tallies[server].last_error = Some(error.to_string());
             }
+            let bytes =
+                measured.received.iter().flat_map(|(_, chunks)| chunks).map(|chunk| chunk.len() as u64);
+            let (bytes, rate) = (bytes.sum(), self.rates[server].unwrap_or(0));
+            let name = self.catalogue.servers()[server].as_str().into();
+            watch(Happening::Measured { server: name, bytes, rate });
             for (item, chunks) in measured.received {
                 let Item { object, range, .. } = &items[item];
                 let bytes: u64 = chunks.iter().map(|chunk| chunk.len() as u64).sum();
@@ -427,7 +502,7 @@ impl<'a> Get<'a> {
 
     async fn report(
         self,
-        failed: HashMap<usize, String>,
+        failed: BTreeMap<usize, String>,
         n_unverified: usize,
         was_stopped: bool,
     ) -> Result<Report, Error> {
@@ -446,10 +521,10 @@ impl<'a> Get<'a> {
             last_error: tally.last_error.clone(),
         });
         let report = Report {
-            n_objects: objects.len(),
+            n_objects: self.portion.of(&self.catalogue).count(),
             n_kept: self.prepared.n_kept,
             n_unverified,
-            bytes: objects.iter().map(|object| object.bytes).sum(),
+            bytes: self.portion.of(&self.catalogue).map(|object| object.bytes).sum(),
             resumed_bytes: self.prepared.resumed_bytes,
             received_bytes: self.tallies.iter().map(|tally| tally.bytes).sum(),
             elapsed: self.begun.elapsed(),
@@ -460,9 +535,15 @@ impl<'a> Get<'a> {
             was_stopped,
         };
         let journal = self.sink.finish().await?;
-        // What was received of objects that failed is worth keeping.
-        if journal.is_empty() || report.failures.is_empty() && !was_stopped {
-            journal.remove()?;
+        let is_complete = report.failures.is_empty() && !was_stopped;
+        match &self.agreement {
+            Some(agreement) if is_complete && agreement.finish()? => journal.remove_all()?,
+            // What was received of objects that failed is worth keeping.
+            _ if is_complete || journal.is_empty() => journal.remove()?,
+            _ => {}
+        }
+        if is_complete && self.agreement.is_none() {
+            self.destination.forget_ranks()?;
         }
         Ok(report)
     }
@@ -474,16 +555,34 @@ fn prepare(
     destination: &Destination,
     mut records: HashMap<String, Vec<Record>>,
     overwrite: bool,
+    portion: &Portion,
+    is_done: bool,
 ) -> Prepared {
     let mut prepared = Prepared::default();
     let mut parts = HashSet::new();
     for (number, object) in catalogue.objects().iter().enumerate() {
-        let (target, there) = match destination.place(&object.key) {
+        let place = destination.place(&object.key);
+        // Also of those that other ranks read: names that collide do so for all ranks.
+        let is_taken = place.as_ref().is_ok_and(|place| !parts.insert(place.part.clone()));
+        if !portion.has(number) {
+            prepared.targets.push(None);
+            prepared.there.push(Ranges::default());
+            continue;
+        }
+        let (target, there) = match place {
             Err(why) => (Err(why), Ranges::default()),
-            Ok(place) if !parts.insert(place.part.clone()) => (
+            Ok(place) if is_taken => (
                 Err(format!("{} is in the way; read it into another folder", place.path.display())),
                 Ranges::default(),
             ),
+            // This rank has put it there before, and there is nothing to compare it with.
+            Ok(place)
+                if is_done
+                    && object.hashes.is_empty()
+                    && place.is_there(object.bytes, None).is_ok_and(|there| there == Existing::Unknown) =>
+            {
+                (Ok(None), Ranges::default())
+            }
             Ok(place) => {
                 let (records, path) = (records.remove(&object.key), place.path.clone());
                 let looked = prepare_object(destination, (number, object), place, records, overwrite);

@@ -9,11 +9,12 @@ use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-/// The name of the journal in the destination.
+/// The name of the journal in the destination. That of a rank has its number behind it.
 pub(super) const NAME: &str = ".evenkeel-journal";
 const FORMAT: u32 = 1;
 /// The maximum length of a line. Keys have at most a kilobyte in most stores.
@@ -44,23 +45,57 @@ impl Record {
 pub(super) struct Journal {
     path: PathBuf,
     file: BufWriter<File>,
+    /// The other journals in the folder: of ranks, or of reads without ranks.
+    others: Vec<PathBuf>,
+    /// For ranks: keeps reads without ranks out.
+    gate: Option<Gate>,
+}
+
+/// The journal of reads without ranks, shared by all ranks so that no such read begins.
+#[derive(Debug)]
+struct Gate {
+    path: PathBuf,
+    _file: File,
 }
 
 impl Journal {
-    /// Opens the journal of a destination, or begins one. Returns what is in it, by key.
-    pub(super) fn open(destination: &Path) -> io::Result<(Self, HashMap<String, Vec<Record>>)> {
+    /// Opens the journal of a destination, or begins one; each rank has its own. Returns what is in all journals there
+    /// about keys that are wanted, by key: whoever goes on may have another rank than before, or none.
+    pub(super) fn open(
+        destination: &Path,
+        rank: Option<u32>,
+        is_wanted: &dyn Fn(&str) -> bool,
+    ) -> io::Result<(Self, HashMap<String, Vec<Record>>)> {
         let path = destination.join(NAME);
-        let mut file = OpenOptions::new().read(true).append(true).create(true).open(&path)?;
-        match file.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let problem = "another process reads into this folder; wait for it, or name another folder";
-                return Err(io::Error::new(ErrorKind::ResourceBusy, problem));
+        let (mut file, path, gate) = match rank {
+            None => (open_locked(&path, File::try_lock)?, path, None),
+            Some(rank) => {
+                let gate = open_locked(&path, File::try_lock_shared)?;
+                let own = destination.join(format!("{NAME}-{rank}"));
+                (open_locked(&own, File::try_lock)?, own, Some(Gate { path, _file: gate }))
             }
-            Err(TryLockError::Error(error)) => return Err(error),
+        };
+        let mut records = HashMap::new();
+        read(&mut file, is_wanted, &mut records)?;
+        // What follows a torn line must not be appended to it.
+        if line_is_open(&mut file)? {
+            file.write_all(b"\n")?;
         }
-        let records = read(&mut file)?;
-        Ok((Self { path, file: BufWriter::new(file) }, records))
+        let mut others = Vec::new();
+        for entry in std::fs::read_dir(destination)? {
+            let entry = entry?;
+            let is_journal = entry.file_name().as_encoded_bytes().starts_with(NAME.as_bytes());
+            if is_journal && entry.path() != path && entry.file_type()?.is_file() {
+                match File::open(entry.path()) {
+                    Ok(mut file) => read(&mut file, is_wanted, &mut records)?,
+                    // Its rank is done.
+                    Err(error) if error.kind() == ErrorKind::NotFound => continue,
+                    Err(error) => return Err(error),
+                }
+                others.push(entry.path());
+            }
+        }
+        Ok((Self { path, file: BufWriter::new(file), others, gate }, records))
     }
 
     /// Adds a record. It reaches the file with the next [`flush`](Self::flush) at the latest.
@@ -75,37 +110,84 @@ impl Journal {
 
     /// Whether nothing was ever recorded.
     pub(super) fn is_empty(&self) -> bool {
-        self.file.get_ref().metadata().is_ok_and(|metadata| metadata.len() == 0)
+        let is_empty = self.file.get_ref().metadata().is_ok_and(|metadata| metadata.len() == 0);
+        is_empty && (self.gate.is_some() || self.others.is_empty())
     }
 
-    /// Removes the journal, since nothing is left to go on from.
+    /// Removes the journal, since nothing is left to go on from: also those of ranks, if it is of no rank itself.
     pub(super) fn remove(self) -> io::Result<()> {
-        std::fs::remove_file(&self.path)
+        if self.gate.is_none() {
+            self.others.iter().try_for_each(|path| remove(path))?;
+        }
+        remove(&self.path)
+    }
+
+    /// Removes the journals of all ranks, and what kept others out, since all ranks are done.
+    pub(super) fn remove_all(self) -> io::Result<()> {
+        self.others.iter().chain([&self.path]).try_for_each(|path| remove(path))?;
+        self.gate.map_or(Ok(()), |gate| remove(&gate.path))
     }
 }
 
-fn read(file: &mut File) -> io::Result<HashMap<String, Vec<Record>>> {
+/// Removes a file, if it is there.
+pub(super) fn remove(path: &Path) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Opens a file that other processes may not have locked.
+fn open_locked(path: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> io::Result<File> {
+    loop {
+        let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+        match lock(&file) {
+            // Who had it locked may have removed it meanwhile.
+            Ok(()) if !is_at(&file, path)? => {}
+            Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) => {
+                let problem = format!(
+                    "another process reads into this folder ({}); wait for it, or name another folder",
+                    path.file_name().unwrap_or_default().display()
+                );
+                return Err(io::Error::new(ErrorKind::ResourceBusy, problem));
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+    }
+}
+
+/// Whether an open file is the one that has this name.
+pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
+    let id = |metadata: std::fs::Metadata| (metadata.dev(), metadata.ino());
+    match std::fs::symlink_metadata(path) {
+        Ok(metadata) => Ok(id(metadata) == id(file.metadata()?)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn read(
+    file: &mut File,
+    is_wanted: &dyn Fn(&str) -> bool,
+    records: &mut HashMap<String, Vec<Record>>,
+) -> io::Result<()> {
     file.rewind()?;
-    let mut records: HashMap<String, Vec<Record>> = HashMap::new();
     let (mut reader, mut line) = (BufReader::new(&*file), Vec::new());
     loop {
         line.clear();
         let n = reader.by_ref().take(MOST_LINE_BYTES).read_until(b'\n', &mut line)?;
         if n == 0 {
-            break;
+            return Ok(());
         }
         // A line that cannot be read was torn, or is somebody else's: what it stood for is read again.
         let record = serde_json::from_slice(&line).ok();
-        let usable = |record: &Record| record.format == FORMAT && record.from < record.to;
+        let usable =
+            |record: &Record| record.format == FORMAT && record.from < record.to && is_wanted(&record.key);
         if let Some(record) = record.filter(usable) {
             records.entry(record.key.clone()).or_default().push(record);
         }
     }
-    // What follows a torn line must not be appended to it.
-    if line_is_open(file)? {
-        file.write_all(b"\n")?;
-    }
-    Ok(records)
 }
 
 /// Whether the last line of a file has no end.

@@ -4,10 +4,19 @@
 mod destination;
 mod driver;
 mod get;
+mod happening;
 mod journal;
+mod limit;
+mod policy;
 mod probe;
 mod ranges;
+mod ranks;
 mod sink;
+mod verify;
 mod work;
 
-pub use get::{Failure, GetError, Options, Progress, Report, ServerReport, get};
+pub use get::{Failure, GetError, Options, Report, ServerReport, get};
+pub use happening::{Candidate, Choosing, Ending, FORMAT, Happening, Line, Share};
+pub use policy::{NotPlanned, Undrivable, drives};
+pub use ranks::Rank;
+pub use verify::{Verification, verify};

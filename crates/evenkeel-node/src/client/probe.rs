@@ -9,6 +9,7 @@ use futures_util::StreamExt;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
+use super::limit::Limit;
 use super::work::Item;
 
 /// What a server did while it was measured.
@@ -54,6 +55,7 @@ pub(super) async fn probe(
     items: &Arc<Vec<Item>>,
     slots: u32,
     window: Duration,
+    limit: &Limit,
 ) -> Vec<Measured> {
     let n_servers = catalogue.servers().len();
     let unclaimed = Arc::new(Mutex::new(Unclaimed::new(n_servers, items)));
@@ -63,6 +65,7 @@ pub(super) async fn probe(
         for _ in 0..slots {
             let (catalogue, items, unclaimed) =
                 (Arc::clone(catalogue), Arc::clone(items), Arc::clone(&unclaimed));
+            let limit = limit.clone();
             tasks.spawn(async move {
                 let mut received = Vec::new();
                 let claim = || unclaimed.lock().unwrap_or_else(PoisonError::into_inner).claim(server);
@@ -71,7 +74,8 @@ pub(super) async fn probe(
                     && error.is_none()
                     && let Some(item) = claim()
                 {
-                    let (chunks, result) = read(&catalogue, &items[item], server, begun, window).await;
+                    let (chunks, result) =
+                        read(&catalogue, &items[item], server, begun, window, &limit).await;
                     received.push((item, chunks));
                     error = result.err();
                 }
@@ -102,6 +106,7 @@ async fn read(
     server: usize,
     begun: Instant,
     window: Duration,
+    limit: &Limit,
 ) -> (Vec<Bytes>, Result<(), StoreError>) {
     let (mut chunks, mut received, started) = (Vec::new(), 0_u64, Instant::now());
     let bytes = item.range.end - item.range.start;
@@ -116,6 +121,7 @@ async fn read(
         match chunk {
             Ok(chunk) => {
                 received += chunk.len() as u64;
+                limit.wait(chunk.len()).await;
                 chunks.push(chunk);
             }
             Err(error) => return (chunks, Err(error)),

@@ -1,16 +1,18 @@
 //! What is left to read, as a batch to be planned.
 
-use std::collections::HashMap;
 use std::ops::Range;
 
 use evenkeel::model::{
-    Batch, BatchBuilder, Client, Cluster, Details, Fixed, MAX_SLOTS, NameTable, Ratio, Schedule, Server,
-    ServerId, Speed, Transfer,
+    Batch, BatchBuilder, Client, Cluster, Details, MAX_SLOTS, ModelError, NameTable, Schedule, Server, Speed,
+    Transfer,
 };
-use evenkeel::select::{Goal, optimal};
+use evenkeel::policy::Policy;
 use evenkeel_store::Catalogue;
 
+use super::happening::{Happening, Share};
+use super::policy::{Decided, NotPlanned, decide, settings};
 use super::ranges::Ranges;
+use super::ranks::Rank;
 
 /// The time that one byte takes at speed 1: speeds are bytes per second.
 pub(super) const BYTE_NS: f64 = 1e9;
@@ -59,96 +61,117 @@ pub(super) struct Servers {
 pub(super) struct Planned {
     pub(super) batch: Batch,
     pub(super) cluster: Cluster,
-    pub(super) schedule: Schedule,
-    /// No plan ends before this many seconds, if the rates hold.
-    pub(super) bound_s: f64,
+    /// What is expected of each server, in bytes per second.
+    pub(super) rates: Vec<u64>,
+    pub(super) decided: Decided,
+}
+
+impl Planned {
+    /// The plan, for who watches.
+    pub(super) fn told<'a>(&self, names: &'a [String]) -> Happening<'a> {
+        let transfers = &self.decided.schedule.transfers;
+        let mut bytes = vec![0; names.len()];
+        transfers.iter().for_each(|transfer| bytes[transfer.server.index()] += transfer.blocks.floor());
+        let share = |((name, &rate), bytes): ((&'a String, &u64), u64)| Share {
+            server: name.into(),
+            rate,
+            bytes: (!transfers.is_empty()).then_some(bytes),
+        };
+        let servers = names.iter().zip(&self.rates).zip(bytes).map(share).collect();
+        Happening::Planned { bound: self.decided.bound_s, servers }
+    }
 }
 
 /// Plans the items for one client, which can do as many transfers at once as all servers together. Its own order does
 /// not matter then: each server works through its list.
+///
+/// If other ranks read at the same time, all make the same plan for all, and each keeps its own part.
 pub(super) fn plan(
     names: &[String],
     servers: &Servers,
     items: &[Item],
-) -> Result<Planned, evenkeel::model::ModelError> {
+    policy: &Policy,
+    rank: Option<Rank>,
+    others: &[(u32, Item)],
+) -> Result<Planned, NotPlanned> {
+    let own = rank.map_or(0, |rank| rank.rank);
+    let batch = batch(names, items.iter().map(|item| (own, item)))?;
+    if others.is_empty() {
+        let cluster = cluster(&batch, &servers.rates, servers.slots)?;
+        let decided = decide(policy, &batch, &cluster)?;
+        return Ok(Planned { batch, cluster, rates: servers.rates.clone(), decided });
+    }
+    // In the same order for all ranks.
+    let mut rows: Vec<(u32, &Item)> = items.iter().map(|item| (own, item)).collect();
+    rows.extend(others.iter().map(|(rank, item)| (*rank, item)));
+    rows.sort_by_key(|(_, item)| (item.object, item.range.start));
+    let all = self::batch(names, rows.iter().copied())?;
+    let mut decided = decide(policy, &all, &self::cluster(&all, &servers.rates, servers.slots)?)?;
+    let (rates, schedule) = part_of(own, &rows, servers, rank.map_or(1, |rank| rank.of), &decided.schedule);
+    (decided.schedule, decided.settings) = (schedule, settings(policy, &batch)?);
+    let cluster = cluster(&batch, &rates, servers.slots)?;
+    Ok(Planned { batch, cluster, rates, decided })
+}
+
+/// The part of one rank in a plan for all of these rows, and what it can expect of each server: as much of its rate as
+/// it has of its work.
+fn part_of(
+    own: u32,
+    rows: &[(u32, &Item)],
+    servers: &Servers,
+    n_ranks: u32,
+    schedule: &Schedule,
+) -> (Vec<u64>, Schedule) {
+    // The number of each row among those of its own rank.
+    let mut number = 0;
+    let numbers: Vec<Option<u32>> = rows
+        .iter()
+        .map(|(rank, _)| {
+            let is_own = *rank == own;
+            number += u32::from(is_own);
+            is_own.then(|| number - 1)
+        })
+        .collect();
+    let (mut of_all, mut of_own) = (vec![0_u128; servers.rates.len()], vec![0_u128; servers.rates.len()]);
+    let mut transfers = Vec::new();
+    for transfer in &schedule.transfers {
+        let blocks = transfer.blocks.nanos();
+        of_all[transfer.server.index()] += blocks;
+        if let Some(request) = numbers[transfer.request as usize] {
+            of_own[transfer.server.index()] += blocks;
+            transfers.push(Transfer { request, ..*transfer });
+        }
+    }
+    let rate = |((&rate, all), own): ((&u64, u128), u128)| match own {
+        0 => (rate / u64::from(n_ranks)).max(1),
+        _ => ((rate as f64 * (own as f64 / all as f64)) as u64).max(1),
+    };
+    let rates = servers.rates.iter().zip(of_all).zip(of_own).map(rate).collect();
+    (rates, Schedule { transfers, length: schedule.length })
+}
+
+fn batch<'a>(names: &[String], rows: impl Iterator<Item = (u32, &'a Item)>) -> Result<Batch, ModelError> {
     let mut builder = BatchBuilder::in_blocks_of(1);
     let mut table = NameTable::new();
     for name in names {
         table.intern(name);
     }
     builder.declare_servers(table)?;
-    for item in items {
+    for (rank, item) in rows {
         item.servers.iter().try_for_each(|&server| builder.replica(&names[server]))?;
-        builder.end_request_of_bytes("here", item.range.end - item.range.start, &Details::default())?;
+        let bytes = item.range.end - item.range.start;
+        builder.end_request_of_bytes(&format!("rank {rank}"), bytes, &Details::default())?;
     }
-    let batch = builder.finish();
+    Ok(builder.finish())
+}
+
+fn cluster(batch: &Batch, rates: &[u64], slots: u32) -> Result<Cluster, ModelError> {
     let server = |&rate: &u64| {
-        let speed =
-            Speed::from_millionths((rate / u64::from(servers.slots)).max(1).saturating_mul(1_000_000));
-        Server { speed: speed.unwrap_or(Speed::MAX), slots: servers.slots, backlog: 0 }
+        let speed = Speed::from_millionths((rate / u64::from(slots)).max(1).saturating_mul(1_000_000));
+        Server { speed: speed.unwrap_or(Speed::MAX), slots, backlog: 0 }
     };
-    let nodes: Vec<Server> = servers.rates.iter().map(server).collect();
-    let all_slots = (servers.slots as usize).saturating_mul(names.len()).min(MAX_SLOTS as usize) as u32;
+    let nodes: Vec<Server> = rates.iter().map(server).collect();
+    let all_slots = (slots as usize).saturating_mul(rates.len()).min(MAX_SLOTS as usize) as u32;
     let clients = vec![Client { slots: all_slots.max(1) }; batch.n_clients()];
-    let cluster = Cluster::new(&batch, nodes, clients, None)?;
-    let (choice, bound) = optimal::select(&batch, &cluster, Goal::MaxLoad);
-    let mut busy_ns = vec![0_u128; names.len()];
-    let mut transfers = Vec::with_capacity(items.len());
-    for part in choice.parts(&batch) {
-        let busy = &mut busy_ns[part.server.index()];
-        let start = Fixed::from_nanos(*busy).unwrap_or(Fixed::ZERO);
-        let blocks = Fixed::from_nanos(u128::from(part.blocks) * 1_000_000_000).unwrap_or(Fixed::ZERO);
-        transfers.push(Transfer { request: part.request, server: part.server, start, blocks });
-        *busy += u128::from(part.blocks) * 1_000_000_000 / u128::from(rate_of(&cluster, part.server));
-    }
-    first_bytes_first(&mut transfers, items);
-    let length = Ratio::new(busy_ns.into_iter().max().unwrap_or(0), 1_000_000_000);
-    let bound_s = bound.value.to_f64();
-    Ok(Planned { batch, cluster, schedule: Schedule { transfers, length }, bound_s })
-}
-
-/// Bytes per second of all slots of a server together.
-fn rate_of(cluster: &Cluster, server: ServerId) -> u64 {
-    let server = cluster.server(server);
-    (server.speed.millionths() / 1_000_000 * u64::from(server.slots)).max(1)
-}
-
-/// Items of the same size that the same servers hold are interchangeable: the first of them gets the earliest place. So
-/// objects arrive from their beginnings on, and can be hashed meanwhile.
-fn first_bytes_first(transfers: &mut [Transfer], items: &[Item]) {
-    let mut alike: HashMap<(u64, &[usize]), Vec<usize>> = HashMap::new();
-    for (number, transfer) in transfers.iter().enumerate() {
-        let Item { range, servers, .. } = &items[transfer.request as usize];
-        let bytes = range.end - range.start;
-        if transfer.blocks == Fixed::from(bytes) {
-            alike.entry((bytes, servers)).or_default().push(number);
-        }
-    }
-    for numbers in alike.into_values() {
-        let mut places: Vec<_> = numbers.iter().map(|&n| (transfers[n].start, transfers[n].server)).collect();
-        places.sort_unstable();
-        for (number, (start, server)) in numbers.into_iter().zip(places) {
-            (transfers[number].start, transfers[number].server) = (start, server);
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn objects_arrive_from_their_beginnings_on() {
-        let item = |n: u64| Item { object: 0, range: n * 10..n * 10 + 10, servers: vec![0, 1] };
-        let mut items: Vec<Item> = (0..9).map(item).collect();
-        items[8].servers = vec![0];
-        let names = ["fast", "slow"].map(str::to_owned);
-        let servers = Servers { rates: vec![20, 10], slots: 1 };
-        let planned = plan(&names, &servers, &items).expect("it can be planned");
-        let mut transfers = planned.schedule.transfers;
-        transfers.retain(|transfer| transfer.request < 8);
-        assert!(transfers.is_sorted_by_key(|transfer| (transfer.start, transfer.request)), "{transfers:?}");
-        let n_slow = transfers.iter().filter(|transfer| transfer.server == ServerId(1)).count();
-        assert_eq!(n_slow, 3);
-    }
+    Cluster::new(batch, nodes, clients, None)
 }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_node::{Report, get};
+use evenkeel_node::{Line, Report, get};
 use evenkeel_store::{Catalogue, Trust, open};
 use futures_util::{StreamExt, stream};
 use tokio::sync::watch;
@@ -149,7 +149,7 @@ async fn random_schedule(seed: u64) -> Figures {
         let mirrors = servers.iter().map(|server| open(&server.address).unwrap()).collect();
         let catalogue = Arc::new(Catalogue::of_mirrors(mirrors, Trust::Checksums).await.unwrap());
         let (stop, stopped) = watch::channel(false);
-        let (options, mut quiet) = (quick(), |_| {});
+        let (options, mut quiet) = (quick(), |_: &Line<'_>| {});
         let reading = get(catalogue, &to, &options, stopped, &mut quiet);
         let stopping = async {
             if let Some(after) = stop_after {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_node::{GetError, Options, Report, get};
+use evenkeel_node::{GetError, Line, Options, Report, get};
 use evenkeel_store::{Algorithm, Catalogue, Hasher, Metalink, MirroredFile, Trust, open};
 use tokio::sync::watch;
 
@@ -91,7 +91,7 @@ async fn an_interrupted_read_goes_on() {
         stop.send_replace(true);
     };
     let options = Options { patience: Duration::from_secs(60), ..quick() };
-    let mut quiet = |_| {};
+    let mut quiet = |_: &Line<'_>| {};
     let (report, ()) =
         tokio::join!(get(Arc::new(catalogue), to.path(), &options, stopped, &mut quiet), stopping);
     let report = report.unwrap();

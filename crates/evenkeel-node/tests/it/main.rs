@@ -4,8 +4,11 @@
 
 mod faults;
 mod files;
+mod policies;
+mod ranks;
 mod simulated;
 mod trouble;
+mod verify;
 mod web;
 
 use std::path::Path;

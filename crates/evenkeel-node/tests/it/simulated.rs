@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel_node::{Options, Report, get};
+use evenkeel_node::{Line, Options, Report, get};
 use evenkeel_store::{
     Algorithm, Body, Catalogue, Extent, Hash, Hasher, Object, Problem, Source, StoreError, Trust,
 };
@@ -415,7 +415,7 @@ impl Folder<'_> {
         let (stop, stopped) = watch::channel(false);
         let begun = Instant::now();
         let n_asked = world.asked.lock().unwrap().len();
-        let mut quiet = |_| {};
+        let mut quiet = |_: &Line<'_>| {};
         let reading = get(Arc::clone(&catalogue), self.path, options, stopped, &mut quiet);
         let report = match end {
             None => timeout(DEADLINE, reading).await.map(Some),

@@ -9,7 +9,7 @@ use evenkeel_sim::study::Series;
 use super::report::{INCOMPLETE, Report, failures, last};
 use crate::html;
 use crate::plot::{self, Bar, Heat, Line};
-use crate::text::{size, span, span_about};
+use crate::text::{round_span, size, span, span_about};
 
 pub(super) fn page(report: &Report<'_>) -> String {
     let mut body = format!("<p>{}</p>\n", html::escaped(&report.headline()));
@@ -121,6 +121,7 @@ fn responses(series: &[&Series]) -> String {
         &lines,
         &ticks,
         true,
+        round_span,
         "How long requests took from arrival to completion: this share of them took at most so long. Both axes are logarithmic.",
     );
     format!("<h2>All responses</h2>\n{chart}")
@@ -203,6 +204,7 @@ fn sweeps(report: &Report<'_>) -> String {
             &lines,
             &ticks,
             false,
+            round_span,
             &format!("{heading}, on average, at each value of {}.", report.swept.join(" and ")),
         );
         let _ = write!(text, "<h2>{heading} by {}</h2>\n{chart}", html::escaped(&keys));

@@ -1,0 +1,245 @@
+//! Several processes that read one data set into one folder, without talking to each other.
+//!
+//! Each computes the same plan from the same catalogue, and reads the objects of its own rank. They agree through a file
+//! in the destination: the first rank writes a fingerprint of all that the plan depends on, and a rank with another
+//! fingerprint stops, since objects would be read twice or not at all. Whoever is the last to be done removes the file.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::fmt::Write as _;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+
+use evenkeel_store::{Algorithm, Catalogue, CatalogueObject, Hasher};
+use serde::{Deserialize, Serialize};
+
+use super::get::Options;
+use super::ranges::Ranges;
+use super::work::{Item, cut};
+
+/// The name of the file in the destination.
+pub(super) const NAME: &str = ".evenkeel-ranks";
+const FORMAT: u32 = 1;
+/// A file that is longer was not written by ranks.
+const MOST_BYTES: u64 = 1 << 24;
+
+/// One of several processes that read a data set together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rank {
+    /// Which one, from 0.
+    pub rank: u32,
+    /// How many there are.
+    pub of: u32,
+}
+
+/// The objects that this process reads.
+#[derive(Debug)]
+pub(super) struct Portion {
+    rank: Rank,
+    /// The rank that reads each object.
+    ranks: Vec<u32>,
+}
+
+impl Portion {
+    /// All objects, or those of a rank.
+    pub(super) fn new(rank: Option<Rank>, catalogue: &Catalogue) -> Self {
+        let rank = rank.unwrap_or(Rank { rank: 0, of: 1 });
+        Self { rank, ranks: share_out(catalogue.objects(), rank.of) }
+    }
+
+    pub(super) fn has(&self, object: usize) -> bool {
+        self.ranks[object] == self.rank.rank
+    }
+
+    /// The objects of this process.
+    pub(super) fn of<'a>(&self, catalogue: &'a Catalogue) -> impl Iterator<Item = &'a CatalogueObject> {
+        catalogue.objects().iter().enumerate().filter(|(object, _)| self.has(*object)).map(|(_, known)| known)
+    }
+
+    /// What the other ranks are to read, cut like everything else: rank and item, by object.
+    pub(super) fn others(&self, catalogue: &Catalogue, range_bytes: u64) -> Vec<(u32, Item)> {
+        let mut others = Vec::new();
+        for object in (0..self.ranks.len()).filter(|&object| !self.has(object)) {
+            let mut items = Vec::new();
+            cut(catalogue, object, &Ranges::default(), range_bytes, &mut items);
+            others.extend(items.into_iter().map(|item| (self.ranks[object], item)));
+        }
+        others
+    }
+}
+
+/// Which rank reads each object: about as many bytes for each as whole objects allow, the largest objects first. The
+/// result depends on nothing but the objects.
+fn share_out(objects: &[CatalogueObject], of: u32) -> Vec<u32> {
+    let mut by_size: Vec<usize> = (0..objects.len()).collect();
+    by_size.sort_by(|&a, &b| {
+        objects[b].bytes.cmp(&objects[a].bytes).then_with(|| objects[a].key.cmp(&objects[b].key))
+    });
+    let mut least: BinaryHeap<Reverse<(u64, u64, u32)>> = (0..of).map(|rank| Reverse((0, 0, rank))).collect();
+    let mut ranks = vec![0; objects.len()];
+    for object in by_size {
+        let Some(Reverse((bytes, n_objects, rank))) = least.pop() else { break };
+        ranks[object] = rank;
+        least.push(Reverse((bytes.saturating_add(objects[object].bytes), n_objects + 1, rank)));
+    }
+    ranks
+}
+
+/// A line of the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum Entry {
+    Plan { format: u32, ranks: u32, fingerprint: String },
+    Done { done: u32 },
+}
+
+/// The agreement of all ranks.
+#[derive(Debug)]
+pub(super) struct Agreement {
+    path: PathBuf,
+    rank: Rank,
+    /// Whether this rank was done before.
+    pub(super) is_done: bool,
+}
+
+impl Agreement {
+    /// Agrees with the other ranks on the plan, or fails if they have another.
+    pub(super) fn join(
+        destination: &Path,
+        rank: Rank,
+        catalogue: &Catalogue,
+        options: &Options,
+    ) -> io::Result<Self> {
+        let (path, fingerprint) = (destination.join(NAME), fingerprint(rank, catalogue, options));
+        let mut agreement = Self { path, rank, is_done: false };
+        let mut file = agreement.lock()?;
+        let entries = read(&mut file)?;
+        match entries.first() {
+            None => {
+                // What was torn when a machine stopped says nothing.
+                file.set_len(0)?;
+                append(&mut file, &Entry::Plan { format: FORMAT, ranks: rank.of, fingerprint })?;
+            }
+            Some(Entry::Plan { format: FORMAT, ranks, fingerprint: other })
+                if (*ranks, other) == (rank.of, &fingerprint) => {}
+            Some(other) => return Err(agreement.differs(other)),
+        }
+        agreement.is_done =
+            entries.iter().any(|entry| matches!(entry, Entry::Done { done } if *done == rank.rank));
+        Ok(agreement)
+    }
+
+    fn differs(&self, other: &Entry) -> io::Error {
+        let what = match other {
+            Entry::Plan { ranks, .. } if *ranks != self.rank.of => {
+                format!("the plan of {ranks} ranks, and not of {}", self.rank.of)
+            }
+            _ => "another plan: its ranks see other objects or servers, or have other options".to_owned(),
+        };
+        let problem = format!(
+            "{} has {what}; give all ranks the same sources and options, or remove that file if no rank of the other \
+             plan is left",
+            self.path.display()
+        );
+        io::Error::new(ErrorKind::InvalidInput, problem)
+    }
+
+    /// Opens the file for this process alone. The lock lasts until the file is closed.
+    fn lock(&self) -> io::Result<File> {
+        loop {
+            let file = OpenOptions::new().read(true).append(true).create(true).open(&self.path)?;
+            file.lock()?;
+            // The last of all ranks may have removed it meanwhile.
+            if super::journal::is_at(&file, &self.path)? {
+                return Ok(file);
+            }
+        }
+    }
+
+    /// This rank has read all its objects. Returns whether all others have, too; then nothing is left of the ranks.
+    pub(super) fn finish(&self) -> io::Result<bool> {
+        let mut file = self.lock()?;
+        let mut is_done = vec![false; self.rank.of as usize];
+        for entry in read(&mut file)? {
+            if let Entry::Done { done } = entry
+                && let Some(is_done) = is_done.get_mut(done as usize)
+            {
+                *is_done = true;
+            }
+        }
+        if !std::mem::replace(&mut is_done[self.rank.rank as usize], true) {
+            append(&mut file, &Entry::Done { done: self.rank.rank })?;
+        }
+        let is_last = is_done.iter().all(|is_done| *is_done);
+        if is_last {
+            std::fs::remove_file(&self.path)?;
+        }
+        Ok(is_last)
+    }
+}
+
+fn append(file: &mut File, entry: &Entry) -> io::Result<()> {
+    let mut line = serde_json::to_vec(entry)?;
+    line.push(b'\n');
+    file.write_all(&line)
+}
+
+/// All entries. A line that cannot be read was torn, and what it stood for is done again.
+fn read(file: &mut File) -> io::Result<Vec<Entry>> {
+    file.rewind()?;
+    let lines = BufReader::new(file.take(MOST_BYTES)).split(b'\n');
+    let mut entries = Vec::new();
+    for line in lines {
+        entries.extend(serde_json::from_slice::<Entry>(&line?).ok());
+    }
+    Ok(entries)
+}
+
+/// A hash of all that the plan depends on.
+fn fingerprint(rank: Rank, catalogue: &Catalogue, options: &Options) -> String {
+    let mut hasher = Hasher::new(Algorithm::Sha256);
+    let mut text =
+        format!("{FORMAT} {} {} {} {:?}\n", rank.of, options.range_bytes, options.slots, options.policy.name);
+    for server in catalogue.servers() {
+        let _ = writeln!(text, "{server:?} {:?}", options.rates.get(server));
+    }
+    for object in catalogue.objects() {
+        let _ = write!(text, "{:?} {} {:?}", object.key, object.bytes, object.hashes);
+        let mut start = 0;
+        for end in catalogue.cuts(object) {
+            let _ = write!(text, " {end} {:?}", catalogue.servers_of(object, &(start..end)));
+            start = end;
+        }
+        text.push('\n');
+        hasher.update(text.as_bytes());
+        text.clear();
+    }
+    hasher.update(text.as_bytes());
+    hasher.finish().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(key: &str, bytes: u64) -> CatalogueObject {
+        CatalogueObject { key: key.to_owned(), bytes, hashes: Vec::new(), copies: Vec::new() }
+    }
+
+    #[test]
+    fn objects_are_shared_out_evenly_and_always_in_the_same_way() {
+        let objects: Vec<CatalogueObject> =
+            (0..100).map(|k| object(&format!("k{k}"), 1 + k * k % 37)).chain([object("z", 0)]).collect();
+        let total: u64 = objects.iter().map(|object| object.bytes).sum();
+        for of in 1..9 {
+            let ranks = share_out(&objects, of);
+            assert_eq!(ranks, share_out(&objects, of));
+            let mut bytes = vec![0; of as usize];
+            ranks.iter().zip(&objects).for_each(|(&rank, object)| bytes[rank as usize] += object.bytes);
+            let mean = total / u64::from(of);
+            assert!(bytes.iter().all(|&bytes| bytes.abs_diff(mean) <= 37), "{bytes:?} of {total}");
+        }
+        assert_eq!(share_out(&[object("a", 0), object("b", 0), object("c", 0)], 3), [0, 1, 2]);
+    }
+}
