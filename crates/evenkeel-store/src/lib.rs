@@ -52,7 +52,9 @@ pub trait Source: Debug + Send + Sync {
     fn servers(&self) -> &[String];
 
     /// Lists all objects, in pages as they come. Each object is listed once, in no particular order.
-    fn list(&self) -> BoxStream<'_, Result<Vec<Object>, StoreError>>;
+    ///
+    /// What is there but cannot be read is part of its page. An error ends the listing, which is then incomplete.
+    fn list(&self) -> BoxStream<'_, Result<Page, StoreError>>;
 
     /// Reads a range of an object from one of the servers that hold it.
     ///
@@ -64,6 +66,30 @@ pub trait Source: Debug + Send + Sync {
         server: usize,
         range: Range<u64>,
     ) -> BoxFuture<'a, Result<Body, StoreError>>;
+}
+
+/// A part of a listing.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// Objects that can be read, as far as the listing shows.
+    pub objects: Vec<Object>,
+    /// What is there but cannot be read.
+    pub unreadable: Vec<Unreadable>,
+}
+
+impl From<Vec<Object>> for Page {
+    fn from(objects: Vec<Object>) -> Self {
+        Self { objects, unreadable: Vec::new() }
+    }
+}
+
+/// Something in a listing that cannot be read.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    /// Its name, as well as it can be written. That of a folder ends with `/` and stands for all that is in it.
+    pub key: String,
+    /// Why.
+    pub error: StoreError,
 }
 
 /// An object of a source.

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
-use futures_util::{FutureExt, StreamExt, TryStreamExt};
+use futures_util::{FutureExt, StreamExt};
 
 use crate::error::{Problem, StoreError};
-use crate::{Body, Extent, Hash, Http, Object, Source};
+use crate::{Body, Extent, Hash, Http, Object, Page, Source, Unreadable};
 
 /// Files that are asked for their sizes at once.
 const N_AT_ONCE: usize = 16;
@@ -108,9 +108,21 @@ impl Source for Metalink {
         &self.servers
     }
 
-    fn list(&self) -> BoxStream<'_, Result<Vec<Object>, StoreError>> {
-        let objects = self.files.iter().enumerate().map(|(number, found)| self.object(number, found));
-        stream::once(stream::iter(objects).buffered(N_AT_ONCE).try_collect()).boxed()
+    fn list(&self) -> BoxStream<'_, Result<Page, StoreError>> {
+        let objects = self.files.iter().enumerate();
+        let objects = objects.map(|(number, found)| self.object(number, found).boxed());
+        let page = stream::iter(objects).buffered(N_AT_ONCE).zip(stream::iter(&self.files)).fold(
+            Page::default(),
+            |mut page, (object, found)| async move {
+                let key = found.file.name.clone();
+                match object {
+                    Ok(object) => page.objects.push(object),
+                    Err(error) => page.unreadable.push(Unreadable { key, error }),
+                }
+                page
+            },
+        );
+        stream::once(page.map(Ok)).boxed()
     }
 
     fn read<'a>(

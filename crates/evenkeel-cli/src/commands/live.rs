@@ -11,7 +11,7 @@ use crate::cli::{SourceArgs, TrustName};
 use crate::input;
 use crate::output::{printable, warn};
 
-/// Failures that are listed one by one.
+/// Remarks that are told one by one.
 const MOST_REMARKS: usize = 20;
 
 /// Sockets, timers, and threads that wait for disks.
@@ -34,8 +34,17 @@ fn open(address: &str) -> Result<Box<dyn Source>> {
         Ok(())
     })?;
     let (metalink, unusable) = Metalink::new(files);
-    unusable.iter().take(MOST_REMARKS).try_for_each(|what| warn(&printable(what)))?;
+    tell(unusable.into_iter())?;
     Ok(Box::new(metalink))
+}
+
+/// Says on standard error what is odd, up to a point.
+fn tell(mut remarks: impl ExactSizeIterator<Item = String>) -> Result<()> {
+    remarks.by_ref().take(MOST_REMARKS).try_for_each(|remark| warn(&printable(&remark)))?;
+    match remarks.len() {
+        0 => Ok(()),
+        n => Ok(warn(&format!("and {n} more remarks"))?),
+    }
 }
 
 /// A file of a Metalink, with the hashes of algorithms that are known.
@@ -71,9 +80,9 @@ pub(super) async fn catalogue(args: &SourceArgs, sources: &[String]) -> Result<C
             )
         }
     };
+    tell(catalogue.remarks().iter().map(ToString::to_string))?;
     if catalogue.objects().is_empty() {
         bail!("there is nothing to read in what was given");
     }
-    catalogue.remarks().iter().try_for_each(|remark| warn(&printable(&remark.to_string())))?;
     Ok(catalogue)
 }

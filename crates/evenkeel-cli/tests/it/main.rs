@@ -19,6 +19,7 @@ mod place;
 mod reproduce;
 mod round_trip;
 mod simulate;
+mod sources;
 mod steps;
 mod unequal;
 mod units;

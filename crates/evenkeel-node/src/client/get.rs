@@ -391,6 +391,9 @@ impl<'a> Get<'a> {
     ) -> Result<Report, Error> {
         let objects = self.catalogue.objects();
         let mut failures = self.prepared.failures;
+        let unreadable = self.catalogue.unreadable().iter();
+        failures
+            .extend(unreadable.map(|found| Failure { key: found.key.clone(), why: found.error.to_string() }));
         failures.extend(
             failed.into_iter().map(|(object, why)| Failure { key: objects[object].key.clone(), why }),
         );

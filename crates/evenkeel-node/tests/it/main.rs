@@ -4,6 +4,7 @@
 
 mod faults;
 mod files;
+mod sources;
 mod web;
 
 use std::path::Path;

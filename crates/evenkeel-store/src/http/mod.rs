@@ -8,12 +8,12 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
-use futures_util::{FutureExt, StreamExt, TryStreamExt};
+use futures_util::{FutureExt, StreamExt};
 use reqwest::header::{ACCEPT_ENCODING, AUTHORIZATION, HeaderMap, HeaderValue, IF_MATCH, RANGE};
 use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, redirect};
 
 use crate::error::{Problem, StoreError};
-use crate::{Body, Object, Source};
+use crate::{Body, Object, Page, Source, Unreadable};
 
 /// A connection that takes longer than this will not come.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -84,25 +84,44 @@ impl Http {
     }
 
     /// What is in a folder: its files, and the folders in it.
-    async fn list_folder(&self, url: Url) -> Result<(Vec<Object>, Vec<Url>), StoreError> {
-        let entries = listing::entries(self, &url).await?;
+    async fn list_folder(&self, url: &Url) -> Result<(Page, Vec<Url>), StoreError> {
+        let entries = match listing::entries(self, url).await {
+            Err(error) if *url != self.base && is_of_one(&error.problem) => {
+                let key = listing::key(&self.base, url).unwrap_or_else(|_| url.to_string());
+                return Ok((
+                    Page { unreadable: vec![Unreadable { key, error }], ..Page::default() },
+                    Vec::new(),
+                ));
+            }
+            entries => entries?,
+        };
         let (mut files, mut folders) = (Vec::new(), Vec::new());
         for child in entries {
             if child.path().ends_with('/') { folders.push(child) } else { files.push(child) }
         }
         let look_ups = files.into_iter().map(|url| async move {
-            let key = listing::key(&self.base, &url)?;
-            match self.look_up(key, url).await {
-                Ok(object) => Ok(Some(object)),
-                // It was removed after the folder was listed.
-                Err(StoreError { problem: Problem::NotFound, .. }) => Ok(None),
-                Err(error) => Err(error),
-            }
+            let key = listing::key(&self.base, &url);
+            let name = key.as_ref().map_or_else(|_| url.to_string(), String::clone);
+            let found = async { self.look_up(key?, url).await }.await;
+            (name, found)
         });
-        let objects: Vec<Option<Object>> = stream::iter(look_ups).buffered(N_AT_ONCE).try_collect().await?;
-        let objects = objects.into_iter().flatten().collect();
-        Ok((objects, folders))
+        let (mut page, mut look_ups) = (Page::default(), stream::iter(look_ups).buffered(N_AT_ONCE));
+        while let Some((key, found)) = look_ups.next().await {
+            match found {
+                Ok(object) => page.objects.push(object),
+                // It was removed after the folder was listed.
+                Err(StoreError { problem: Problem::NotFound, .. }) => {}
+                Err(error) if is_of_one(&error.problem) => page.unreadable.push(Unreadable { key, error }),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((page, folders))
     }
+}
+
+/// Whether a problem is of one file or folder, and says nothing about the server.
+fn is_of_one(problem: &Problem) -> bool {
+    matches!(problem, Problem::NotFound | Problem::Denied(_) | Problem::Unsupported(_) | Problem::Damaged(_))
 }
 
 /// A client that follows few redirects and waits for nobody for ever.
@@ -143,23 +162,23 @@ impl Source for Http {
         &self.servers
     }
 
-    fn list(&self) -> BoxStream<'_, Result<Vec<Object>, StoreError>> {
+    fn list(&self) -> BoxStream<'_, Result<Page, StoreError>> {
         if !self.base.path().ends_with('/') {
             let one = async {
                 let key = listing::key(&self.base, &self.base)?;
-                Ok(vec![self.look_up(key, self.base.clone()).await?])
+                Ok(vec![self.look_up(key, self.base.clone()).await?].into())
             };
             return stream::once(one).boxed();
         }
         let next = move |mut left: Vec<(usize, Url)>| async move {
             let Some((level, url)) = left.pop() else { return Ok(None) };
-            let (objects, folders) = self.list_folder(url.clone()).await?;
+            let (page, folders) = self.list_folder(&url).await?;
             if level == MOST_LEVELS && !folders.is_empty() {
                 let problem = format!("more than {MOST_LEVELS} folders within each other; name an inner one");
                 return Err(Problem::Unsupported(problem).at(url.as_str()));
             }
             left.extend(folders.into_iter().map(|folder| (level + 1, folder)));
-            Ok(Some((objects, left)))
+            Ok(Some((page, left)))
         };
         stream::try_unfold(vec![(0, self.base.clone())], next).boxed()
     }
