@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use futures_util::TryStreamExt;
 use futures_util::future::join_all;
 
 use crate::error::{Problem, StoreError};
-use crate::{Body, Hash, Object, Page, Source, Unreadable};
+use crate::{Body, Hash, Object, Page, Pieces, Source, Unreadable};
 
 /// What shows that two mirrors have the same object under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +39,8 @@ pub struct CatalogueObject {
     pub bytes: u64,
     /// Its checksums, from all copies.
     pub hashes: Vec<Hash>,
+    /// The checksums of its pieces, if a copy has them.
+    pub pieces: Option<Arc<Pieces>>,
     /// The copies, at least one. Any range may come from any of them.
     pub copies: Vec<Copy>,
 }
@@ -354,7 +357,8 @@ impl<'a> Merger<'a> {
             }
             same.iter().for_each(|copy| self.alone[copy.source] += bytes / same.len() as u64);
         }
-        CatalogueObject { key, bytes, hashes, copies: same }
+        let pieces = same.iter().find_map(|copy: &Copy| copy.object.pieces.clone());
+        CatalogueObject { key, bytes, hashes, pieces, copies: same }
     }
 
     fn name(&self, source: usize) -> String {

@@ -39,6 +39,16 @@ impl Folder {
         Self { servers: [root.display().to_string()], root }
     }
 
+    /// What is known about a file, by its path.
+    pub(crate) async fn file_at(&self, path: &str) -> Result<Object, StoreError> {
+        let (folder, of) = (Self::new(path), PathBuf::from(path));
+        let look = move || {
+            let metadata = fs::metadata(&of).map_err(|error| io_error(&of, &error))?;
+            folder.object(&of, &metadata)
+        };
+        blocking(path, look).await
+    }
+
     /// The next page of a listing, and what is left to list.
     fn next_page(&self, mut left: Vec<Entry>) -> Step<Page, Vec<Entry>> {
         let mut page = Page::default();

@@ -30,6 +30,7 @@ mod metalink;
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -39,9 +40,9 @@ pub use address::open;
 pub use catalogue::{Catalogue, CatalogueObject, Copy, Remark, Trust};
 pub use error::{Problem, StoreError};
 pub use folder::Folder;
-pub use hash::{Algorithm, Hash, Hasher};
-pub use http::Http;
-pub use metalink::{Metalink, MirroredFile};
+pub use hash::{Algorithm, Hash, Hasher, Pieces};
+pub use http::{Announced, Http, announced, fetch, over_http};
+pub use metalink::{Metalink, MirroredFile, Origin};
 
 /// The bytes of a range, in order, as they come.
 pub type Body = BoxStream<'static, Result<Bytes, StoreError>>;
@@ -105,6 +106,8 @@ pub struct Object {
     pub identity: Option<String>,
     /// Its checksums, as far as the source knows them.
     pub hashes: Vec<Hash>,
+    /// The checksums of its pieces, if the source knows them.
+    pub pieces: Option<Arc<Pieces>>,
     /// Who holds which part, in order. Together they are the whole object.
     pub extents: Vec<Extent>,
 }
@@ -122,6 +125,6 @@ impl Object {
     /// An object held whole by the only server of its source.
     pub(crate) fn on_one_server(key: String, address: String, bytes: u64, identity: Option<String>) -> Self {
         let extents = vec![Extent { bytes, servers: vec![0] }];
-        Self { key, address, bytes, identity, hashes: Vec::new(), extents }
+        Self { key, address, bytes, identity, hashes: Vec::new(), pieces: None, extents }
     }
 }

@@ -12,6 +12,9 @@ pub struct SourceArgs {
     /// A mirror of the data: a path, file:///…, http://… or https://…; once for each mirror
     #[arg(long = "mirror", value_name = "ADDRESS")]
     pub mirrors: Vec<String>,
+    /// A manifest of objects and the addresses of their replicas, as CSV: key,bytes,replicas, and sha256 if it is known
+    #[arg(long = "manifest", value_name = "FILE")]
+    pub manifests: Vec<PathBuf>,
     /// What shows that mirrors have the same object under a name
     #[arg(long, value_enum, default_value_t = TrustName::Checksums)]
     pub trust: TrustName,

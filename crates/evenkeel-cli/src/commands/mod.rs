@@ -18,6 +18,7 @@ mod reproduce;
 mod score;
 mod shell;
 mod simulate;
+mod sources;
 
 use anyhow::{Context, Result, anyhow};
 use evenkeel::bound::Bound;

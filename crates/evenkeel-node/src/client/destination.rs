@@ -82,6 +82,9 @@ impl Destination {
     /// Moves complete objects to their final places. They are on disk before they have their names, and the names are on
     /// disk when this returns.
     pub(super) fn commit(&self, places: &[Place]) -> io::Result<()> {
+        if places.is_empty() {
+            return Ok(());
+        }
         let root = File::open(&self.root)?;
         let device = root.metadata()?.dev();
         rustix::fs::syncfs(&root)?;

@@ -1,8 +1,10 @@
 //! The whole of a read: what is there, what is missing, how fast servers are, the plan, and in the end the proof that
 //! everything arrived.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -13,8 +15,9 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 
 use super::destination::{self, Destination, Existing, Place};
-use super::driver::{Driver, Outcome, Tally};
+use super::driver::{Driver, Outcome, Served, Tally};
 use super::journal::{Journal, Record};
+use super::pieces::{self, Repair};
 use super::probe::probe;
 use super::ranges::Ranges;
 use super::sink::{Sink, Target};
@@ -191,10 +194,11 @@ struct Get<'a> {
     prepared: Prepared,
     tallies: Vec<Tally>,
     rates: Vec<Option<u64>>,
-    /// Which server sent something of which object: object, server.
-    served: Vec<(usize, usize)>,
+    served: Vec<Served>,
     /// The servers from which objects that arrived damaged were read whole.
     tried: HashMap<usize, Vec<usize>>,
+    /// The pieces of each object that arrived damaged, by where they begin.
+    repairs: HashMap<usize, BTreeMap<u64, Repair>>,
     damaged: Vec<String>,
     begun: Instant,
     planning: Duration,
@@ -230,6 +234,7 @@ impl<'a> Get<'a> {
             rates,
             served: Vec::new(),
             tried: HashMap::new(),
+            repairs: HashMap::new(),
             damaged: Vec::new(),
             begun,
             planning: Duration::ZERO,
@@ -257,6 +262,11 @@ impl<'a> Get<'a> {
             n_unverified += verified.n_unverified;
             for (object, wrong) in verified.damaged {
                 if let Err(why) = self.try_another(object, &wrong) {
+                    failed.insert(object, why);
+                }
+            }
+            for (object, ranges) in verified.broken {
+                if let Err(why) = self.repair(object, &ranges) {
                     failed.insert(object, why);
                 }
             }
@@ -308,7 +318,22 @@ impl<'a> Get<'a> {
         for (object, there) in self.prepared.there.iter().enumerate() {
             if self.prepared.targets[object].is_some() {
                 let first = items.len();
-                work::cut(&self.catalogue, object, there, self.options.range_bytes.max(1), &mut items);
+                let cut = |there: &Ranges, items: &mut Vec<Item>| {
+                    work::cut(&self.catalogue, object, there, self.options.range_bytes.max(1), items);
+                };
+                if let Some(repairs) = self.repairs.get(&object) {
+                    let bytes = self.catalogue.objects()[object].bytes;
+                    let missing = there.missing(bytes);
+                    // Each piece for itself: others are asked for others.
+                    for repair in repairs.values().filter(|repair| overlaps(&missing, &repair.range)) {
+                        let first = items.len();
+                        cut(&Ranges::all_but(&repair.range, bytes), &mut items);
+                        let asked = |item: &mut Item| item.servers.retain(|s| repair.asked.contains(s));
+                        items[first..].iter_mut().for_each(asked);
+                    }
+                    continue;
+                }
+                cut(there, &mut items);
                 if let Some(&server) = self.tried.get(&object).and_then(|tried| tried.last()) {
                     items[first..].iter_mut().for_each(|item| item.servers.retain(|&s| s == server));
                 }
@@ -334,20 +359,14 @@ impl<'a> Get<'a> {
     /// Arranges that an object that arrived damaged is read again, all of it from one server that was not tried alone
     /// before. If there is none left, returns who sent the damaged data.
     fn try_another(&mut self, object: usize, wrong: &Hash) -> Result<(), String> {
-        let name = |server: &usize| self.catalogue.servers()[*server].as_str();
         let known = &self.catalogue.objects()[object];
+        let senders = self.senders(object, &(0..known.bytes));
+        let text =
+            format!("{}: its {} is wrong, as sent by {}", known.key, wrong.algorithm, self.names(&senders));
+        self.damaged.push(text);
+        self.served.retain(|served| served.object != object);
+        self.repairs.remove(&object);
         let tried = self.tried.entry(object).or_default();
-        let mut senders: Vec<&str> =
-            self.served.iter().filter(|(of, _)| *of == object).map(|(_, s)| name(s)).collect();
-        senders.sort_unstable();
-        senders.dedup();
-        self.damaged.push(format!(
-            "{}: its {} is wrong, as sent by {}",
-            known.key,
-            wrong.algorithm,
-            senders.join(", ")
-        ));
-        self.served.retain(|(of, _)| *of != object);
         let holders = self.catalogue.servers_of(known, &(0..known.bytes));
         let Some(next) = holders.into_iter().find(|server| !tried.contains(server)) else {
             return Err(format!("its {} is wrong at every server", wrong.algorithm));
@@ -355,6 +374,66 @@ impl<'a> Get<'a> {
         tried.push(next);
         self.prepared.there[object] = Ranges::default();
         Ok(())
+    }
+
+    /// Arranges that damaged pieces of an object are read again, from others than those that sent them if possible. If a
+    /// piece is damaged wherever it is, returns so.
+    fn repair(&mut self, object: usize, ranges: &[Range<u64>]) -> Result<(), String> {
+        let known = &self.catalogue.objects()[object];
+        let mut repairs = self.repairs.remove(&object).unwrap_or_default();
+        let mut of_senders: BTreeMap<Vec<usize>, (usize, u64)> = BTreeMap::new();
+        let mut hopeless = None;
+        let senders: Vec<Vec<usize>> = ranges.iter().map(|range| self.senders(object, range)).collect();
+        let mut n_damaged_by = vec![0_u64; self.catalogue.servers().len()];
+        for senders in &senders {
+            if let [only] = senders.as_slice() {
+                n_damaged_by[*only] += 1;
+            }
+        }
+        for (range, senders) in ranges.iter().zip(senders) {
+            let holders = self.catalogue.servers_of(known, range);
+            let repair = repairs.entry(range.start).or_insert_with(|| Repair::new(range.clone()));
+            if !repair.blame(&senders, &holders, &n_damaged_by) {
+                hopeless = hopeless.or(Some(range));
+            }
+            let (n_pieces, bytes) = of_senders.entry(senders).or_default();
+            (*n_pieces, *bytes) = (*n_pieces + 1, *bytes + range.end - range.start);
+        }
+        let kind = known.pieces.as_ref().map(|pieces| pieces.algorithm().to_string()).unwrap_or_default();
+        for (senders, (n_pieces, bytes)) in of_senders {
+            let what = if n_pieces == 1 { "a piece".to_owned() } else { format!("{n_pieces} pieces") };
+            let senders = self.names(&senders);
+            let text =
+                format!("{}: {what} ({bytes} bytes) had a wrong {kind}, as sent by {senders}", known.key);
+            self.damaged.push(text);
+        }
+        self.served.retain(|served| served.object != object || !overlaps(ranges, &served.range));
+        self.prepared.there[object] = Ranges::all_but_these(ranges, known.bytes);
+        self.repairs.insert(object, repairs);
+        match hopeless {
+            None => Ok(()),
+            Some(range) => {
+                Err(format!("bytes {} to {} have a wrong {kind} at every server", range.start, range.end - 1))
+            }
+        }
+    }
+
+    /// The servers that sent bytes of this range of an object.
+    fn senders(&self, object: usize, range: &Range<u64>) -> Vec<usize> {
+        let of = |served: &&Served| {
+            served.object == object && overlaps(std::slice::from_ref(range), &served.range)
+        };
+        let mut senders: Vec<usize> = self.served.iter().filter(of).map(|served| served.server).collect();
+        senders.sort_unstable();
+        senders.dedup();
+        senders
+    }
+
+    /// The names of servers, for people.
+    fn names(&self, servers: &[usize]) -> String {
+        let names: Vec<&str> =
+            servers.iter().map(|&server| self.catalogue.servers()[server].as_str()).collect();
+        if names.is_empty() { "somebody in an earlier run".to_owned() } else { names.join(", ") }
     }
 
     /// Measures rates, and returns what is missing then.
@@ -374,8 +453,9 @@ impl<'a> Get<'a> {
                 let bytes: u64 = chunks.iter().map(|chunk| chunk.len() as u64).sum();
                 self.tallies[server].bytes += bytes;
                 if let Some(target) = self.prepared.targets[*object].as_ref().filter(|_| bytes > 0) {
-                    self.served.push((*object, server));
-                    self.prepared.there[*object].insert(range.start..range.start + bytes);
+                    let range = range.start..range.start + bytes;
+                    self.served.push(Served { object: *object, server, range: range.clone() });
+                    self.prepared.there[*object].insert(range.clone());
                     self.sink.write(target, range.start, chunks).await?;
                 }
             }
@@ -435,6 +515,13 @@ struct Verified {
     n_unverified: usize,
     /// Damaged objects, each with the checksum that it should have.
     damaged: Vec<(usize, Hash)>,
+    /// Objects that are damaged in some of their pieces, and where.
+    broken: Vec<(usize, Vec<Range<u64>>)>,
+}
+
+/// Whether a range has bytes in common with one of these.
+fn overlaps(ranges: &[Range<u64>], range: &Range<u64>) -> bool {
+    ranges.iter().any(|other| range.start < other.end && other.start < range.end)
 }
 
 /// Verifies complete objects against all their checksums, and gives those that are intact their names.
@@ -443,7 +530,8 @@ fn verify(
     destination: &Destination,
     complete: &[(usize, Target)],
 ) -> io::Result<Verified> {
-    let mut verified = Verified { intact: Vec::new(), n_unverified: 0, damaged: Vec::new() };
+    let mut verified =
+        Verified { intact: Vec::new(), n_unverified: 0, damaged: Vec::new(), broken: Vec::new() };
     let mut places = Vec::new();
     for (object, target) in complete {
         let known = &catalogue.objects()[*object];
@@ -457,9 +545,22 @@ fn verify(
                 break;
             }
         }
+        // If all of it is wrong, its pieces tell where.
+        let pieces = match &wrong {
+            Some(_) => known.pieces.as_deref(),
+            None => pieces::to_verify(known),
+        };
+        if let Some(pieces) = pieces {
+            let broken = pieces::damaged(&File::open(&target.place.part)?, known.bytes, pieces)?;
+            if !broken.is_empty() {
+                verified.broken.push((*object, broken));
+                continue;
+            }
+        }
         match wrong {
             None => {
-                verified.n_unverified += usize::from(known.hashes.is_empty());
+                let is_verified = !known.hashes.is_empty() || known.pieces.is_some();
+                verified.n_unverified += usize::from(!is_verified);
                 verified.intact.push(*object);
                 places.push(target.place.clone());
             }

@@ -5,6 +5,7 @@ mod destination;
 mod driver;
 mod get;
 mod journal;
+mod pieces;
 mod probe;
 mod ranges;
 mod sink;

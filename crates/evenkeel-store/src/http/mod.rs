@@ -1,6 +1,8 @@
 //! Web servers: plain HTTP with ranges, and folders listed by WebDAV or by an index page.
 
+mod announced;
 mod answer;
+mod grid;
 mod listing;
 
 use std::ops::Range;
@@ -15,6 +17,9 @@ use reqwest::{Client, Method, RequestBuilder, Response, StatusCode, Url, redirec
 use crate::error::{Problem, StoreError};
 use crate::{Body, Object, Page, Source, Unreadable};
 
+pub use announced::{Announced, announced, fetch};
+pub use grid::over_http;
+
 /// A connection that takes longer than this will not come.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that sends nothing for this long has died.
@@ -23,6 +28,8 @@ const SILENCE: Duration = Duration::from_secs(20);
 const MOST_REDIRECTS: usize = 10;
 /// Questions about single objects that are asked at once.
 const N_AT_ONCE: usize = 16;
+/// The checksums that are asked for. XRootD takes the first that it knows, and its older versions know no weights.
+const WANTED_DIGESTS: &str = "adler32,sha-256,md5";
 /// Folders within folders that are listed. Links may lead in circles.
 const MOST_LEVELS: usize = 64;
 
@@ -38,15 +45,15 @@ impl Http {
     /// The folder or file at an address. A bearer token is taken from `BEARER_TOKEN` or the file that
     /// `BEARER_TOKEN_FILE` names, and proxies from the usual variables.
     pub fn new(address: &str) -> Result<Self, StoreError> {
-        let unusable = |what: String| Problem::Unsupported(what).at(address);
-        let mut base = Url::parse(address)
-            .map_err(|error| unusable(format!("this is no address ({error}); give https://host/path")))?;
-        base.set_fragment(None);
-        let Some(host) = base.host_str() else { return Err(unusable("the address has no host".to_owned())) };
-        let port = base.port().map(|port| format!(":{port}")).unwrap_or_default();
-        let server = format!("{}://{host}{port}", base.scheme());
-        let client = client().map_err(unusable)?;
-        Ok(Self { servers: [server], base, client })
+        let token = bearer_token().map_err(|what| Problem::Unsupported(what).at(address))?;
+        Self::with_token(address, token)
+    }
+
+    /// The same with this bearer token, or without one.
+    pub(crate) fn with_token(address: &str, token: Option<String>) -> Result<Self, StoreError> {
+        let base = parse(address)?;
+        let client = client(token).map_err(|what| Problem::Unsupported(what).at(address))?;
+        Ok(Self { servers: [server_of(&base)], base, client })
     }
 
     fn request(&self, method: Method, url: Url) -> RequestBuilder {
@@ -64,9 +71,19 @@ impl Http {
 
     /// Asks for what is known about a file.
     async fn look_up(&self, key: String, url: Url) -> Result<Object, StoreError> {
-        let wanted = "sha-256;q=1, md5;q=0.5, adler32;q=0.3";
-        let request = self.request(Method::HEAD, url.clone()).header("want-digest", wanted);
-        let response = self.send(request, &url).await?;
+        self.look_up_with_headers(key, url).await.map(|(object, _)| object)
+    }
+
+    async fn look_up_with_headers(&self, key: String, url: Url) -> Result<(Object, HeaderMap), StoreError> {
+        let request = || self.request(Method::HEAD, url.clone());
+        let mut response = self.send(request().header("want-digest", WANTED_DIGESTS), &url).await;
+        // XRootD before 5.5 answers 500 if it does not know what is wanted first.
+        if let Err(StoreError { problem: Problem::Unreachable(status), .. }) = &response
+            && status.starts_with("500")
+        {
+            response = self.send(request(), &url).await;
+        }
+        let response = response?;
         let Some(bytes) = answer::length(response.headers()) else {
             let problem = "the server does not tell how long it is, so it cannot be read in ranges";
             return Err(Problem::Unsupported(problem.to_owned()).at(url.as_str()));
@@ -74,13 +91,14 @@ impl Http {
         let identity = answer::entity_tag(response.headers());
         let mut object = Object::on_one_server(key, url.to_string(), bytes, identity);
         object.hashes = answer::hashes(response.headers());
-        Ok(object)
+        Ok((object, response.headers().clone()))
     }
 
-    /// The size of a file of this server.
-    pub(crate) async fn size_of(&self, url: &str) -> Result<u64, StoreError> {
-        let parsed = Url::parse(url).map_err(|error| Problem::Unsupported(error.to_string()).at(url))?;
-        Ok(self.look_up(String::new(), parsed).await?.bytes)
+    /// What is known about a file of this server.
+    pub(crate) async fn file_at(&self, url: &str) -> Result<Object, StoreError> {
+        let url = parse(url)?;
+        let key = listing::key(&url, &url)?;
+        self.look_up(key, url).await
     }
 
     /// What is in a folder: its files, and the folders in it.
@@ -124,12 +142,34 @@ fn is_of_one(problem: &Problem) -> bool {
     matches!(problem, Problem::NotFound | Problem::Denied(_) | Problem::Unsupported(_) | Problem::Damaged(_))
 }
 
+fn parse(address: &str) -> Result<Url, StoreError> {
+    let unusable = |what: String| Problem::Unsupported(what).at(address);
+    let mut url = Url::parse(address)
+        .map_err(|error| unusable(format!("this is no address ({error}); give https://host/path")))?;
+    if url.host_str().is_none() {
+        return Err(unusable("the address has no host".to_owned()));
+    }
+    url.set_fragment(None);
+    Ok(url)
+}
+
+/// The name of the server of an address.
+fn server_of(url: &Url) -> String {
+    let port = url.port().map(|port| format!(":{port}")).unwrap_or_default();
+    format!("{}://{}{port}", url.scheme(), url.host_str().unwrap_or_default())
+}
+
+/// The name of the server of an address, as [`Source::servers`] has it.
+pub(crate) fn server_name(address: &str) -> Result<String, StoreError> {
+    parse(address).map(|url| server_of(&url))
+}
+
 /// A client that follows few redirects and waits for nobody for ever.
-fn client() -> Result<Client, String> {
+fn client(token: Option<String>) -> Result<Client, String> {
     // Whoever installs a provider first wins, and all of them are this one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut headers = HeaderMap::new();
-    if let Some(token) = bearer_token()? {
+    if let Some(token) = token {
         let value = HeaderValue::from_str(&format!("Bearer {token}"));
         let mut value = value.map_err(|_| "the bearer token has characters that no token has".to_owned())?;
         value.set_sensitive(true);
@@ -147,7 +187,8 @@ fn client() -> Result<Client, String> {
     client.map_err(|error| format!("cannot set up HTTP: {error}"))
 }
 
-fn bearer_token() -> Result<Option<String>, String> {
+/// The token that the environment has.
+pub(crate) fn bearer_token() -> Result<Option<String>, String> {
     if let Ok(token) = std::env::var("BEARER_TOKEN") {
         return Ok(Some(token.trim().to_owned()));
     }
