@@ -5,4 +5,6 @@
 
 mod client;
 
-pub use client::{Failure, GetError, Options, Progress, Report, ServerReport, get};
+pub use client::{
+    Failure, GetError, Measurement, Options, Probing, Progress, Report, ServerReport, get, measure,
+};

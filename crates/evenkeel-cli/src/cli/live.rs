@@ -7,7 +7,7 @@ use clap::{Args, ValueEnum};
 use super::{ImportOutput, block};
 
 /// Where data is.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct SourceArgs {
     /// A mirror of the data: a path, file:///…, http://… or https://…; once for each mirror
     #[arg(long = "mirror", value_name = "ADDRESS")]
@@ -21,9 +21,10 @@ pub struct SourceArgs {
 }
 
 /// What shows that two mirrors have the same object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum TrustName {
     /// A checksum that both offer; without one, each object is read from one mirror
+    #[default]
     Checksums,
     /// The size, unless a checksum says otherwise: for mirrors that are known to be the same
     Sizes,

@@ -11,9 +11,10 @@ mod generate;
 mod get;
 mod import;
 mod live;
-mod locate;
+pub(crate) mod locate;
 mod place;
 mod plan;
+mod probe;
 mod reproduce;
 mod score;
 mod shell;
@@ -62,6 +63,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Generate(args) => generate::run(&args),
         Command::Get(args) => get::run(&args),
         Command::Locate(args) => locate::run(&args),
+        Command::Probe(args) => probe::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Demo(args) => demo::run(&args),

@@ -5,6 +5,7 @@ mod destination;
 mod driver;
 mod get;
 mod journal;
+mod measure;
 mod pieces;
 mod probe;
 mod ranges;
@@ -12,3 +13,4 @@ mod sink;
 mod work;
 
 pub use get::{Failure, GetError, Options, Progress, Report, ServerReport, get};
+pub use measure::{Measurement, Probing, measure};

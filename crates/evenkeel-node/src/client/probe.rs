@@ -63,17 +63,13 @@ pub(super) async fn probe(
             let (catalogue, items, unclaimed) =
                 (Arc::clone(catalogue), Arc::clone(items), Arc::clone(&unclaimed));
             tasks.spawn(async move {
-                let mut received = Vec::new();
+                let mut received: Vec<(usize, Vec<Bytes>)> = Vec::new();
                 let claim = || unclaimed.lock().unwrap_or_else(PoisonError::into_inner).claim(server);
-                let mut error = None;
-                while begun.elapsed() < window
-                    && error.is_none()
-                    && let Some(item) = claim()
-                {
-                    let (chunks, result) = read(&catalogue, &items[item], server, begun, window).await;
-                    received.push((item, chunks));
-                    error = result.err();
-                }
+                let keep = |item: usize, chunk: Bytes| match received.last_mut() {
+                    Some((last, chunks)) if *last == item => chunks.push(chunk),
+                    _ => received.push((item, vec![chunk])),
+                };
+                let error = sample(&catalogue, &items, server, begun, window, claim, keep).await.err();
                 (server, received, begun.elapsed(), error)
             });
         }
@@ -94,6 +90,24 @@ pub(super) async fn probe(
     measured
 }
 
+/// Reads items from a server until the time is over, and passes on what comes with the item it is of.
+pub(super) async fn sample(
+    catalogue: &Catalogue,
+    items: &[Item],
+    server: usize,
+    begun: Instant,
+    window: Duration,
+    mut next: impl FnMut() -> Option<usize>,
+    mut keep: impl FnMut(usize, Bytes),
+) -> Result<(), StoreError> {
+    while begun.elapsed() < window
+        && let Some(item) = next()
+    {
+        read(catalogue, &items[item], server, begun, window, |chunk| keep(item, chunk)).await?;
+    }
+    Ok(())
+}
+
 /// Reads an item, or its beginning if the time is over and the rest would take long.
 async fn read(
     catalogue: &Catalogue,
@@ -101,28 +115,22 @@ async fn read(
     server: usize,
     begun: Instant,
     window: Duration,
-) -> (Vec<Bytes>, Result<(), StoreError>) {
-    let (mut chunks, mut received, started) = (Vec::new(), 0_u64, Instant::now());
+    mut keep: impl FnMut(Bytes),
+) -> Result<(), StoreError> {
+    let (mut received, started) = (0_u64, Instant::now());
     let bytes = item.range.end - item.range.start;
     let body = catalogue.read(&catalogue.objects()[item.object], server, item.range.clone());
     let give_up_at = begun + window * 3;
-    let Ok(body) = tokio::time::timeout_at(give_up_at.into(), body).await else { return (chunks, Ok(())) };
-    let mut body = match body {
-        Ok(body) => body,
-        Err(error) => return (chunks, Err(error)),
-    };
+    let Ok(body) = tokio::time::timeout_at(give_up_at.into(), body).await else { return Ok(()) };
+    let mut body = body?;
     while let Ok(Some(chunk)) = tokio::time::timeout_at(give_up_at.into(), body.next()).await {
-        match chunk {
-            Ok(chunk) => {
-                received += chunk.len() as u64;
-                chunks.push(chunk);
-            }
-            Err(error) => return (chunks, Err(error)),
-        }
+        let chunk = chunk?;
+        received += chunk.len() as u64;
+        keep(chunk);
         let rest = started.elapsed().mul_f64((bytes - received) as f64 / received.max(1) as f64);
         if begun.elapsed() > window && rest > window / 2 {
             break;
         }
     }
-    (chunks, Ok(()))
+    Ok(())
 }
