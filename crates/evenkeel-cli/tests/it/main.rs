@@ -23,6 +23,7 @@ mod sources;
 mod steps;
 mod unequal;
 mod units;
+mod web;
 
 use std::fs;
 use std::path::{Path, PathBuf};
