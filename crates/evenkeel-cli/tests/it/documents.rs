@@ -142,8 +142,8 @@ fn sites(folder: &Path) {
         fs::create_dir_all(folder.join(host)).unwrap();
         fs::write(folder.join(host).join("disk.iso"), &numbers).unwrap();
     }
-    // A mirror that is damaged: a byte is another.
-    fs::write(folder.join("two.example.org/disk.iso"), numbers.replacen("100000", "1000o0", 1)).unwrap();
+    // A mirror that is damaged all over.
+    fs::write(folder.join("two.example.org/disk.iso"), numbers.replace("00\n", "0o\n")).unwrap();
     let links = "Link: <http://one.example.org/disk.iso>; rel=duplicate; pri=1\n";
     fs::write(folder.join("digest.example.org/disk.iso.headers"), links).unwrap();
 }
