@@ -16,13 +16,11 @@ impl StorageArgs {
     /// The batch at a path, or that of what is on real storage. Its requests are dealt to `clients`, if they are given,
     /// else to as many as there are servers.
     pub(crate) fn open_batch(&self, path: Option<&Path>, clients: Option<&NameTable>) -> Result<Source> {
-        match path.filter(|path| !self.is_storage(path)) {
-            Some(file) => Ok(Source::open(file)?),
-            None => {
-                let clients = clients.cloned().map_or(Clients::OnePerServer, Clients::Named);
-                self.listed(path, clients, |batch, out| write_batch_csv(batch, out))
-            }
+        if let Some(file) = path.filter(|path| !self.is_storage(path)) {
+            return Ok(Source::open(file)?);
         }
+        let clients = clients.cloned().map_or(Clients::OnePerServer, Clients::Named);
+        self.listed(path, clients, |batch, out| write_batch_csv(batch, out))
     }
 
     /// The tasks at a path, or a task for each object on real storage.

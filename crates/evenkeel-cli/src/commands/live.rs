@@ -33,7 +33,14 @@ pub(super) async fn catalogue(args: &SourceArgs, sources: &[String]) -> Result<C
     };
     let (mut mirrors, mut others) = (Vec::new(), Vec::new());
     for mirror in &args.mirrors {
-        mirrors.push(sources::open(mirror, trust).await?);
+        match sources::open(mirror, trust).await {
+            Ok(source) => mirrors.push(source),
+            // Like one that cannot be listed.
+            Err(error) if args.mirrors.len() > 1 && sources::is_xrootd(mirror) => {
+                tell([format!("{error:#}; this mirror is not used")].into_iter())?;
+            }
+            Err(error) => return Err(error),
+        }
     }
     for source in sources {
         others.push(sources::open(source, trust).await?);

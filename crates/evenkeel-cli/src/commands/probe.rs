@@ -1,5 +1,6 @@
 //! `evenkeel probe`: how fast servers send.
 
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -89,6 +90,9 @@ fn told(measured: &[Measurement]) -> String {
         let rate = server.rate.map_or("–".to_owned(), |rate| format!("{}/s", size(rate as f64)));
         rows.push(vec![server.name.clone(), rate, size(server.bytes as f64)]);
     }
-    let errors = measured.iter().filter_map(|server| server.error.as_deref());
-    table(&rows) + &errors.map(|error| format!("note: {error}\n")).collect::<String>()
+    let mut text = table(&rows);
+    for error in measured.iter().filter_map(|server| server.error.as_deref()) {
+        let _ = writeln!(text, "note: {error}");
+    }
+    text
 }

@@ -39,6 +39,12 @@ pub(super) async fn open(address: &str, trust: Trust) -> Result<Box<dyn Source>>
     Ok(Box::new(metalink))
 }
 
+/// Whether an address is of XRootD's own protocol, so that it has to be asked where it serves HTTP.
+pub(super) fn is_xrootd(address: &str) -> bool {
+    let scheme = address.split_once("://").map(|(scheme, _)| scheme);
+    matches!(scheme, Some("root" | "roots" | "xroot" | "xroots"))
+}
+
 /// Opens the objects of a manifest.
 pub(super) async fn open_manifest(path: &Path, trust: Trust) -> Result<Box<dyn Source>> {
     let input::Source { name, reader } = input::Source::open(path)?;

@@ -125,7 +125,7 @@ fn run_document(path: &Path) -> usize {
 
 /// The web servers that documents name: mirrors of one data set, grid storage, and a server that names mirrors of a file.
 fn sites(folder: &Path) {
-    let numbers: String = (1..=300_000).map(|n| format!("{n}\n")).collect();
+    let numbers = (1..=300_000).map(|n| n.to_string()).collect::<Vec<_>>().join("\n") + "\n";
     for host in [
         "east.example.org",
         "west.example.org",

@@ -102,6 +102,23 @@ fn a_batch_beside_mirrors_is_refused() {
     assert!(stderr(&nothing).contains("<BATCH>"), "{}", stderr(&nothing));
 }
 
+/// A server of XRootD that does not serve HTTP is left out, and said so.
+#[test]
+fn a_mirror_without_http_is_left_out() {
+    let folder = mirrors();
+    // Nothing listens at the discard port.
+    let args = ["locate", "--mirror", "root://127.0.0.1:9//data/", "--mirror", "east", "--out", "b.csv"];
+    let output = evenkeel(&args, folder.path());
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("https:// or davs:// address; this mirror is not used"),
+        "{}",
+        stderr(&output)
+    );
+    let alone = evenkeel(&["locate", "root://127.0.0.1:9//data/"], folder.path());
+    assert_eq!(alone.status.code(), Some(2));
+}
+
 /// What is measured can be used by everything that takes a servers file.
 #[test]
 fn probed_rates_are_a_servers_file() {

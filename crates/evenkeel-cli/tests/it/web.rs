@@ -130,7 +130,7 @@ fn names(folder: &Path) -> Vec<String> {
 }
 
 fn index(folder: &Path) -> String {
-    names(folder).iter().map(|name| format!("<a href=\"{name}\">{name}</a>\n")).collect()
+    names(folder).iter().map(|name| format!("<a href=\"{name}\">{name}</a>")).collect::<Vec<_>>().join("\n")
 }
 
 fn webdav(folder: &Path, path: &str) -> String {
