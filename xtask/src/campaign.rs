@@ -16,6 +16,7 @@ const TARGETS: [(&str, &str); 17] = [
     ("advice", ADVICE),
     ("assign_csv", "task,bytes,replicas\nt0,4,s0|s1\nt0,2,s1\nt1,3,s0\n\n=\nprocess,server\np0,s0\np1,\n"),
     ("writes_csv", "object,offset,bytes\n17,0,4096\nlog,8,0\n17,4096,1\n"),
+    ("manifest_csv", "key,bytes,replicas,sha256\na,1kB,http://a/x|file:///y,\nb,0,z,\n"),
     ("queue_csv", "app,server,read,shuffle\na0,s0,1,0.5\na1,s0,2,0\na0,s1,0,3\n"),
     ("scenario", include_str!("../../examples/open-arrivals.toml")),
     ("import_hdfs_fsck", include_str!("../../examples/fsck.txt")),

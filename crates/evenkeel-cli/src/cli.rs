@@ -2,6 +2,7 @@
 
 mod import;
 mod live;
+mod storage;
 
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,7 @@ pub use import::{
     S3InventoryArgs,
 };
 pub use live::{GetArgs, LocateArgs, Ranks, ReplayArgs, SourceArgs, TrustName};
+pub use storage::{ProbeArgs, StorageArgs};
 
 /// More threads than any machine has processors are a slip.
 const MOST_THREADS: i64 = 1024;
@@ -83,6 +85,8 @@ pub enum Command {
     Replay(ReplayArgs),
     /// Make a batch of what is on real storage
     Locate(LocateArgs),
+    /// Measure how fast servers send, and keep it in a servers file
+    Probe(ProbeArgs),
     /// Make a batch from the output of other tools: HDFS, Metalink, S3, rclone, any CSV
     Import(ImportArgs),
     /// Draw a batch to try things on
@@ -121,8 +125,12 @@ impl ColumnArgs {
 /// Where the batch comes from.
 #[derive(Debug, Args)]
 pub struct BatchArgs {
-    /// The batch, CSV or JSON; `-` is standard input
-    pub batch: PathBuf,
+    /// The batch, CSV or JSON, `-` for standard input; or real storage: a folder, an address such as https://…, a Metalink
+    #[arg(required_unless_present_any = ["mirrors", "manifests"])]
+    pub batch: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub storage: StorageArgs,
     /// The servers, as CSV: server,speed,slots,backlog,host,rate,…; must list every server
     #[arg(long, value_name = "FILE")]
     pub servers: Option<PathBuf>,
@@ -144,7 +152,12 @@ impl BatchArgs {
     /// The files that are read.
     pub(crate) fn paths(&self) -> Vec<&Path> {
         let optional = [self.servers.as_deref(), self.clients.as_deref()];
-        optional.into_iter().flatten().chain([self.batch.as_path()]).collect()
+        optional.into_iter().chain([self.batch.as_deref()]).flatten().collect()
+    }
+
+    /// The name of the batch in messages.
+    pub(crate) fn name(&self) -> String {
+        self.batch.as_deref().map_or_else(|| "the mirrors".to_owned(), |path| path.display().to_string())
     }
 
     /// How the file of that name is read.
@@ -305,14 +318,17 @@ pub struct PlanArgs {
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    allow_missing_positional = true,
+    after_help = "\
 Examples:
   evenkeel plan batch.csv --out plan.csv --json > summary.json
   evenkeel check batch.csv plan.csv --summary summary.json
 
 Checked: every request is fully served, only by servers that hold a replica, no client and no server has more \
 transfers at once than slots, no server serves before its backlog is done, and the limit on concurrency holds. With --summary also: the summary is of this plan, its figures are right, and the bottleneck \
-proves the bound. Exit status 1 if the plan is wrong, 2 if it is for another batch.")]
+proves the bound. Exit status 1 if the plan is wrong, 2 if it is for another batch."
+)]
 pub struct CheckArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -340,10 +356,14 @@ Examples:
   evenkeel score batch.csv                    how far today's defaults are from the optimum
   evenkeel score batch.csv --policy first     the same for one policy
   evenkeel score batch.csv plan.csv           the same for a given plan
+  evenkeel score --mirror east/ --mirror west/ --trust sizes
 
 1.0 is perfect: no plan is shorter. 2.0 means that half of the time is lost. Without a plan or a policy, first, random \
 and nearest are scored, which is what most systems do today, and optimal for comparison. nearest uses the hosts in the \
-servers and clients files; where they are missing, each client prefers some servers by hash.")]
+servers and clients files; where they are missing, each client prefers some servers by hash.
+
+Real storage in place of a batch is listed as by evenkeel locate: every object is a request, and there are as many clients as \
+servers, unless --clients names others. All servers count as equally fast without --servers, which evenkeel probe makes.")]
 pub struct ScoreArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -367,6 +387,7 @@ Examples:
   evenkeel explain batch.csv --servers servers.csv --out copies.csv
   evenkeel explain batch.csv --no-order --json
   evenkeel explain batch.csv --advice advice.json
+  evenkeel explain east/                      of what is there; see score --help
 
 The report shows the servers, the client or the limit that force the bound; the fewest blocks that need one more copy, and \
 where, to lower the bound by 1, 5 and 10 %; the copies that matter, beyond which not even one more copy of everything \
@@ -435,6 +456,7 @@ Examples:
   evenkeel compare batch.csv
   evenkeel compare batch.csv --policy optimal,nearest,hdlwf --html compare.html
   evenkeel compare batch.csv --servers servers.csv --json
+  evenkeel compare --mirror east/ --mirror west/ --trust sizes --policy optimal,first
 
 For each policy, the table has the length of its plan, also as a multiple of the proven bound; the largest and the mean load \
 of a server; the mean response time of a block, if each server serves one at a time; the number of rounds and messages, \
@@ -691,11 +713,14 @@ Examples:
   evenkeel assign tasks.csv --processes procs.csv --policy opass-exact --out assignment.csv
   evenkeel assign tasks.csv --processes procs.csv --policy rank --json
   evenkeel assign tasks.csv --processes procs.csv --html served.html
+  evenkeel assign --mirror east/ --mirror west/ --trust sizes --processes procs.csv
 
 Tasks are a CSV file with one row per input: its size, and which servers hold a copy. Rows with the same task are \
 its inputs.
   task,bytes,replicas
   frame0,64MiB,s0|s3|s7
+
+Real storage in place of tasks is listed as by evenkeel locate: every object is a task.
 
 Processes are a CSV file with the server on the host of each process, or nothing if there is none.
   process,server
@@ -705,8 +730,12 @@ The assignment has one row per task: task,process,local_bytes,remote_bytes,from,
 The summary shows how much is read from servers on the processes' own hosts, and the maximum possible. With --out - \
 the assignment goes to standard output and the summary to standard error.")]
 pub struct AssignArgs {
-    /// The tasks, as CSV: task,bytes,replicas; `-` is standard input
-    pub tasks: PathBuf,
+    /// The tasks, as CSV: task,bytes,replicas, `-` for standard input; or real storage, as for score
+    #[arg(required_unless_present_any = ["mirrors", "manifests"])]
+    pub tasks: Option<PathBuf>,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub storage: StorageArgs,
     /// The processes, as CSV: process,server; `-` is standard input
     #[arg(long, value_name = "PROCS.csv")]
     pub processes: PathBuf,

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
+use anyhow::Result;
 use evenkeel_formats::{self as formats, Described, Input, InputError};
 use indicatif::{ProgressBar, ProgressStyle};
 
@@ -53,14 +54,14 @@ fn progress_bar(bytes: u64, name: &str) -> ProgressBar {
 }
 
 /// Reads a batch to plan, or one that was planned: all requests are there at the start, as one job.
-pub(crate) fn read_input(args: &BatchArgs) -> Result<Input, InputError> {
+pub(crate) fn read_input(args: &BatchArgs) -> Result<Input> {
     let input = read_batch(args)?;
     let batch = &input.batch;
     let refused = |column: &str, why: &str| {
         let message = format!(
             "column `{column}`: {why}; use `evenkeel simulate`, or skip the column with --ignore-columns {column}"
         );
-        Err(InputError::new(&args.batch.display().to_string(), None, message))
+        Err(InputError::new(&args.name(), None, message).into())
     };
     if batch.arrivals_ns().is_some_and(|arrivals| arrivals.iter().any(|&at| at != arrivals[0])) {
         return refused(
@@ -74,20 +75,21 @@ pub(crate) fn read_input(args: &BatchArgs) -> Result<Input, InputError> {
     Ok(input)
 }
 
-/// Reads a batch, CSV or JSON by its first character, and the files that describe its servers and clients.
-pub(crate) fn read_batch(args: &BatchArgs) -> Result<Input, InputError> {
+/// Reads a batch, CSV or JSON by its first character, or made of what is on real storage, and the files that describe its servers and clients.
+pub(crate) fn read_batch(args: &BatchArgs) -> Result<Input> {
     read_described_batch(args).map(|(input, _)| input)
 }
 
 /// Like [`read_batch`], and also returns everything that these files say.
-pub(crate) fn read_described_batch(args: &BatchArgs) -> Result<(Input, Described), InputError> {
+pub(crate) fn read_described_batch(args: &BatchArgs) -> Result<(Input, Described)> {
     let from_stdin = args.paths().iter().filter(|path| **path == Path::new("-")).count();
     if from_stdin > 1 {
         return Err(InputError::new(
             "-",
             None,
             "standard input can only be read once; name a file for the others",
-        ));
+        )
+        .into());
     }
     let servers = args.servers.as_deref().map(Source::open).transpose()?;
     let servers = servers
@@ -98,11 +100,13 @@ pub(crate) fn read_described_batch(args: &BatchArgs) -> Result<(Input, Described
         .map(|source| formats::read_clients(source.reader, &args.reading(&source.name)))
         .transpose()?;
     let described = Described { servers, clients };
-    let Source { name, reader } = Source::open(&args.batch)?;
+    let clients = described.clients.as_ref().map(|clients| &clients.names);
+    let Source { name, reader } = args.storage.open_batch(args.batch.as_deref(), clients)?;
     let batch = formats::read_batch(reader, &args.reading(&name), described.declared())?;
     let cluster = described.cluster(&batch, args.max_concurrent).map_err(|error| {
         let described_in = [&args.servers, &args.clients].into_iter().flatten().next();
-        InputError::new(&described_in.unwrap_or(&args.batch).display().to_string(), None, error)
+        let name = described_in.map_or_else(|| args.name(), |path| path.display().to_string());
+        InputError::new(&name, None, error)
     })?;
     Ok((Input { batch, cluster }, described))
 }

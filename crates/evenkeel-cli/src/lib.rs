@@ -7,5 +7,6 @@ mod html;
 mod input;
 pub mod output;
 mod plot;
+mod storage;
 mod text;
 mod units;

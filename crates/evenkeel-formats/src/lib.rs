@@ -1,5 +1,5 @@
-//! Evenkeel's file formats: batches, servers, clients, plans, summaries, advice, queues, writes and tasks; and in
-//! [`import`], the output of other tools.
+//! Evenkeel's file formats: batches, servers, clients, plans, summaries, advice, queues, writes, tasks and manifests; and
+//! in [`import`], the output of other tools.
 //!
 //! A reader takes any [`BufRead`] and refuses invalid input with an [`InputError`] that names the place and the remedy.
 //! Besides what it keeps, it never holds more than one record. A writer takes any [`Write`](io::Write). The crate opens
@@ -29,6 +29,7 @@ mod batch_csv;
 mod batch_json;
 pub mod import;
 mod input;
+mod manifest_csv;
 mod nodes;
 pub mod numbers;
 mod plan;
@@ -47,6 +48,7 @@ pub use assign_csv::{WorkInput, read_work, write_assignment};
 pub use batch_csv::{read_batch_csv, write_batch_csv};
 pub use batch_json::{read_batch_json, write_batch_json};
 pub use input::{Declared, Described, Input, read_batch};
+pub use manifest_csv::{ManifestObject, read_manifest_csv};
 pub use nodes::{Nodes, read_clients, read_servers, write_clients, write_servers};
 pub use plan::{read_plan, write_plan};
 pub use queue_csv::{QueueInput, read_queue, write_orders};

@@ -6,6 +6,7 @@
 mod client;
 
 pub use client::{
-    Candidate, Choosing, Ending, FORMAT, Failure, GetError, Happening, Line, NotPlanned, Options, Rank,
-    Report, ServerReport, Share, Undrivable, Verification, drives, get, verify,
+    Candidate, Choosing, Ending, FORMAT, Failure, GetError, Happening, Line, Measurement, NotPlanned,
+    Options, Probing, Rank, Report, ServerReport, Share, Undrivable, Verification, drives, get, measure,
+    verify,
 };

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use futures_util::future::join_all;
 use futures_util::{StreamExt, TryStreamExt};
 
 use crate::error::{Problem, StoreError};
 use crate::exact::exactly;
-use crate::{Body, Hash, Object, Source};
+use crate::{Body, Hash, Object, Page, Pieces, Source, Unreadable};
 
 /// What shows that two mirrors have the same object under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +27,7 @@ pub struct Catalogue {
     sources: Vec<Box<dyn Source>>,
     servers: Vec<String>,
     objects: Vec<CatalogueObject>,
+    unreadable: Vec<Unreadable>,
     remarks: Vec<Remark>,
 }
 
@@ -38,6 +40,8 @@ pub struct CatalogueObject {
     pub bytes: u64,
     /// Its checksums, from all copies.
     pub hashes: Vec<Hash>,
+    /// The checksums of its pieces, if a copy has them.
+    pub pieces: Option<Arc<Pieces>>,
     /// The copies, at least one. Any range may come from any of them.
     pub copies: Vec<Copy>,
 }
@@ -57,6 +61,11 @@ pub enum Remark {
     /// A mirror cannot be listed. It is not used.
     Unlisted {
         /// Which, and why.
+        why: String,
+    },
+    /// Something that a mirror has cannot be read there.
+    Unreadable {
+        /// What, and why.
         why: String,
     },
     /// A mirror has something else under a key. It is not used for that key.
@@ -85,6 +94,7 @@ impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unlisted { why } => write!(f, "{why}; this mirror is not used"),
+            Self::Unreadable { why } => write!(f, "{why}"),
             Self::Differs { key, server } => {
                 write!(f, "{key} at {server} is not the same as at the mirrors before it, and is not used")
             }
@@ -104,12 +114,12 @@ impl fmt::Display for Remark {
 impl Catalogue {
     /// Lists mirrors of the same data. A mirror that cannot be listed is left out, unless none can.
     pub async fn of_mirrors(sources: Vec<Box<dyn Source>>, trust: Trust) -> Result<Self, StoreError> {
-        let listings = sources.iter().map(|source| source.list().try_concat());
-        let listings: Vec<Result<Vec<Object>, StoreError>> = join_all(listings).await;
+        let listings = sources.iter().map(|source| source.list().try_fold(Page::default(), with));
+        let listings: Vec<Result<Page, StoreError>> = join_all(listings).await;
         let (mut listed, mut unlisted, mut last_error) = (Vec::new(), Vec::new(), None);
         for (source, listing) in sources.into_iter().zip(listings) {
             match listing {
-                Ok(objects) => listed.push((source, objects)),
+                Ok(page) => listed.push((source, page)),
                 Err(error) => {
                     unlisted.push(Remark::Unlisted { why: error.to_string() });
                     last_error = Some(error);
@@ -127,21 +137,37 @@ impl Catalogue {
             }
         }
         let mut of_key: BTreeMap<String, Vec<Copy>> = BTreeMap::new();
+        let mut unreadable = Vec::new();
         for (source, listing) in listings.into_iter().enumerate() {
-            for object in listing {
+            for object in listing.objects {
                 of_key.entry(object.key.clone()).or_default().push(Copy { source, object });
             }
+            unreadable.extend(listing.unreadable);
         }
+        let cannot_be_read =
+            unreadable.iter().map(|found| Remark::Unreadable { why: found.error.to_string() });
+        let cannot_be_read: Vec<Remark> = cannot_be_read.collect();
+        // What another mirror has is read there.
+        unreadable.retain(|found| match of_key.range(found.key.clone()..).next() {
+            Some((key, _)) if found.key.ends_with('/') => !key.starts_with(&found.key),
+            Some((key, _)) => *key != found.key,
+            None => true,
+        });
         let mut merged = Merger::new(&sources, trust);
         let objects = of_key.into_iter().map(|(key, copies)| merged.merge(key, copies)).collect();
-        let remarks = [unlisted, merged.remarks()].concat();
-        Ok(Self { sources, servers, objects, remarks })
+        let remarks = [unlisted, cannot_be_read, merged.remarks()].concat();
+        Ok(Self { sources, servers, objects, unreadable, remarks })
     }
 
     /// Joins data sets that hold different objects.
     pub fn join(catalogues: Vec<Self>) -> Result<Self, StoreError> {
-        let mut all =
-            Self { sources: Vec::new(), servers: Vec::new(), objects: Vec::new(), remarks: Vec::new() };
+        let mut all = Self {
+            sources: Vec::new(),
+            servers: Vec::new(),
+            objects: Vec::new(),
+            unreadable: Vec::new(),
+            remarks: Vec::new(),
+        };
         for catalogue in catalogues {
             let n_sources = all.sources.len();
             all.sources.extend(catalogue.sources);
@@ -154,6 +180,7 @@ impl Catalogue {
                 object.copies.iter_mut().for_each(|copy| copy.source += n_sources);
                 object
             }));
+            all.unreadable.extend(catalogue.unreadable);
             all.remarks.extend(catalogue.remarks);
         }
         all.objects.sort_by(|a, b| a.key.cmp(&b.key));
@@ -175,6 +202,11 @@ impl Catalogue {
     /// All objects, by key.
     pub fn objects(&self) -> &[CatalogueObject] {
         &self.objects
+    }
+
+    /// What is there but cannot be read at any mirror.
+    pub fn unreadable(&self) -> &[Unreadable] {
+        &self.unreadable
     }
 
     /// The names of all servers. [`servers_of`](Self::servers_of) counts in this list.
@@ -243,6 +275,13 @@ impl Catalogue {
         }
         Err(Problem::NotFound.at(object.key.as_str()))
     }
+}
+
+/// A listing with one more page.
+async fn with(mut all: Page, page: Page) -> Result<Page, StoreError> {
+    all.objects.extend(page.objects);
+    all.unreadable.extend(page.unreadable);
+    Ok(all)
 }
 
 /// The servers that hold all of a range of an object.
@@ -327,7 +366,8 @@ impl<'a> Merger<'a> {
             }
             same.iter().for_each(|copy| self.alone[copy.source] += bytes / same.len() as u64);
         }
-        CatalogueObject { key, bytes, hashes, copies: same }
+        let pieces = same.iter().find_map(|copy: &Copy| copy.object.pieces.clone());
+        CatalogueObject { key, bytes, hashes, pieces, copies: same }
     }
 
     fn name(&self, source: usize) -> String {

@@ -3,8 +3,9 @@
 use std::fs::{self, File, Metadata};
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::UNIX_EPOCH;
 
 use bytes::Bytes;
@@ -14,7 +15,7 @@ use futures_util::{FutureExt, StreamExt};
 use tokio::task::spawn_blocking;
 
 use crate::error::{Problem, StoreError};
-use crate::{Body, Object, Source};
+use crate::{Body, Object, Page, Source, Unreadable};
 
 /// Bytes read at once.
 const CHUNK: u64 = 1 << 18;
@@ -38,23 +39,71 @@ impl Folder {
         Self { servers: [root.display().to_string()], root }
     }
 
+    /// What is known about a file, by its path.
+    pub(crate) async fn file_at(&self, path: &str) -> Result<Object, StoreError> {
+        let (folder, of) = (Self::new(path), PathBuf::from(path));
+        let look = move || {
+            let metadata = fs::metadata(&of).map_err(|error| io_error(&of, &error))?;
+            folder.object(&of, &metadata)
+        };
+        blocking(path, look).await
+    }
+
     /// The next page of a listing, and what is left to list.
-    fn next_page(&self, mut left: Vec<PathBuf>) -> Step<Vec<Object>, Vec<PathBuf>> {
-        let mut page = Vec::new();
-        while page.len() < PAGE
-            && let Some(path) = left.pop()
+    fn next_page(&self, mut left: Vec<Entry>) -> Step<Page, Vec<Entry>> {
+        let mut page = Page::default();
+        while page.objects.len() + page.unreadable.len() < PAGE
+            && let Some(entry) = left.pop()
         {
-            let metadata = fs::metadata(&path).map_err(|error| io_error(&path, &error))?;
-            if metadata.is_file() {
-                page.push(self.object(&path, &metadata)?);
-            } else if metadata.is_dir() && (path == self.root || !path.is_symlink()) {
-                // A link to a folder may lead back here.
-                for entry in fs::read_dir(&path).map_err(|error| io_error(&path, &error))? {
-                    left.push(entry.map_err(|error| io_error(&path, &error))?.path());
+            let path = &entry.path;
+            match self.look_at(&entry) {
+                Ok(Found::File(object)) => page.objects.push(object),
+                Ok(Found::Folder(children)) => left.extend(children),
+                Ok(Found::Other) => {}
+                // Without the folder itself there is no listing.
+                Err(error) if *path == self.root => return Err(error),
+                Err(error) => {
+                    let below = path.strip_prefix(&self.root).unwrap_or(path).display();
+                    let end = if path.is_dir() { "/" } else { "" };
+                    page.unreadable.push(Unreadable { key: format!("{below}{end}"), error });
                 }
             }
         }
-        Ok((!page.is_empty()).then_some((page, left)))
+        let is_end = page.objects.is_empty() && page.unreadable.is_empty();
+        Ok((!is_end).then_some((page, left)))
+    }
+
+    /// What is at a path. Links are followed, unless they lead back to a folder above.
+    fn look_at(&self, Entry { path, above }: &Entry) -> Result<Found, StoreError> {
+        let metadata = match fs::metadata(path) {
+            Ok(metadata) => metadata,
+            Err(error) if error.kind() == io::ErrorKind::NotFound && path.is_symlink() => {
+                let problem = "the link leads to nothing; repair or remove it";
+                return Err(Problem::Io(problem.to_owned()).at(path.display().to_string()));
+            }
+            // It was removed after its folder was listed.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && *path != self.root => {
+                return Ok(Found::Other);
+            }
+            Err(error) => return Err(io_error(path, &error)),
+        };
+        if metadata.is_file() {
+            return self.object(path, &metadata).map(Found::File);
+        }
+        if !metadata.is_dir() {
+            return Ok(Found::Other);
+        }
+        let folder = Above { id: (metadata.dev(), metadata.ino()), above: above.clone() };
+        if folder.is_within_itself() {
+            let problem = "the link leads back to a folder above it; remove it, or leave it out";
+            return Err(Problem::Io(problem.to_owned()).at(path.display().to_string()));
+        }
+        let (folder, at) = (Some(Arc::new(folder)), |error: io::Error| io_error(path, &error));
+        let child = |entry: io::Result<fs::DirEntry>| {
+            entry.map(|entry| Entry { path: entry.path(), above: folder.clone() }).map_err(at)
+        };
+        let children: Result<Vec<Entry>, StoreError> = fs::read_dir(path).map_err(at)?.map(child).collect();
+        children.map(Found::Folder)
     }
 
     fn object(&self, path: &Path, metadata: &Metadata) -> Result<Object, StoreError> {
@@ -67,6 +116,41 @@ impl Folder {
         let (key, address) = (key.ok_or_else(no_text)?, path.to_str().ok_or_else(no_text)?);
         Ok(Object::on_one_server(key.to_owned(), address.to_owned(), metadata.len(), identity(metadata)))
     }
+}
+
+/// A path to be listed, and the folders it was found in.
+#[derive(Debug)]
+struct Entry {
+    path: PathBuf,
+    above: Option<Arc<Above>>,
+}
+
+/// A folder, by device and inode, and the folders above it.
+#[derive(Debug)]
+struct Above {
+    id: (u64, u64),
+    above: Option<Arc<Above>>,
+}
+
+impl Above {
+    fn is_within_itself(&self) -> bool {
+        let mut next = self.above.as_deref();
+        while let Some(folder) = next {
+            if folder.id == self.id {
+                return true;
+            }
+            next = folder.above.as_deref();
+        }
+        false
+    }
+}
+
+/// What is at a path.
+enum Found {
+    File(Object),
+    Folder(Vec<Entry>),
+    /// A device, a socket, or nothing any more.
+    Other,
 }
 
 /// When a file was last modified.
@@ -123,12 +207,13 @@ impl Source for Folder {
         &self.servers
     }
 
-    fn list(&self) -> BoxStream<'_, Result<Vec<Object>, StoreError>> {
-        let next = move |left: Vec<PathBuf>| async move {
+    fn list(&self) -> BoxStream<'_, Result<Page, StoreError>> {
+        let next = move |left: Vec<Entry>| async move {
             let this = Self { servers: self.servers.clone(), root: self.root.clone() };
             blocking(&self.servers[0], move || this.next_page(left)).await
         };
-        stream::try_unfold(vec![self.root.clone()], next).boxed()
+        let root = Entry { path: self.root.clone(), above: None };
+        stream::try_unfold(vec![root], next).boxed()
     }
 
     fn read<'a>(

@@ -108,6 +108,39 @@ impl fmt::Debug for Hash {
     }
 }
 
+/// The checksums of the pieces of an object, by one algorithm.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pieces {
+    piece_bytes: u64,
+    hashes: Vec<Hash>,
+}
+
+impl Pieces {
+    /// The checksums of pieces of this length, in order. `None` if an object of `bytes` bytes has not as many pieces, or
+    /// if they are of different kinds.
+    pub fn new(bytes: u64, piece_bytes: u64, hashes: Vec<Hash>) -> Option<Self> {
+        let n_pieces = bytes.checked_div(piece_bytes)? + u64::from(!bytes.is_multiple_of(piece_bytes));
+        let is_of_one_kind = hashes.windows(2).all(|pair| pair[0].algorithm == pair[1].algorithm);
+        let fits = n_pieces == hashes.len() as u64 && n_pieces > 0;
+        (fits && is_of_one_kind).then_some(Self { piece_bytes, hashes })
+    }
+
+    /// The algorithm of all of them.
+    pub fn algorithm(&self) -> Algorithm {
+        self.hashes[0].algorithm
+    }
+
+    /// The length of each piece but the last.
+    pub fn piece_bytes(&self) -> u64 {
+        self.piece_bytes
+    }
+
+    /// The checksum of each piece.
+    pub fn hashes(&self) -> &[Hash] {
+        &self.hashes
+    }
+}
+
 /// Computes a checksum.
 pub struct Hasher {
     algorithm: Algorithm,

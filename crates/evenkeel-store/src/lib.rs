@@ -31,6 +31,7 @@ mod metalink;
 
 use std::fmt::Debug;
 use std::ops::Range;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -40,9 +41,9 @@ pub use address::open;
 pub use catalogue::{Catalogue, CatalogueObject, Copy, Remark, Trust};
 pub use error::{Problem, StoreError};
 pub use folder::Folder;
-pub use hash::{Algorithm, Hash, Hasher};
-pub use http::Http;
-pub use metalink::{Metalink, MirroredFile};
+pub use hash::{Algorithm, Hash, Hasher, Pieces};
+pub use http::{Announced, Http, announced, fetch, over_http};
+pub use metalink::{Metalink, MirroredFile, Origin};
 
 /// The bytes of a range, in order, as they come.
 pub type Body = BoxStream<'static, Result<Bytes, StoreError>>;
@@ -53,7 +54,9 @@ pub trait Source: Debug + Send + Sync {
     fn servers(&self) -> &[String];
 
     /// Lists all objects, in pages as they come. Each object is listed once, in no particular order.
-    fn list(&self) -> BoxStream<'_, Result<Vec<Object>, StoreError>>;
+    ///
+    /// What is there but cannot be read is part of its page. An error ends the listing, which is then incomplete.
+    fn list(&self) -> BoxStream<'_, Result<Page, StoreError>>;
 
     /// Reads a range of an object from one of the servers that hold it.
     ///
@@ -66,6 +69,30 @@ pub trait Source: Debug + Send + Sync {
         server: usize,
         range: Range<u64>,
     ) -> BoxFuture<'a, Result<Body, StoreError>>;
+}
+
+/// A part of a listing.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    /// Objects that can be read, as far as the listing shows.
+    pub objects: Vec<Object>,
+    /// What is there but cannot be read.
+    pub unreadable: Vec<Unreadable>,
+}
+
+impl From<Vec<Object>> for Page {
+    fn from(objects: Vec<Object>) -> Self {
+        Self { objects, unreadable: Vec::new() }
+    }
+}
+
+/// Something in a listing that cannot be read.
+#[derive(Clone, Debug)]
+pub struct Unreadable {
+    /// Its name, as well as it can be written. That of a folder ends with `/` and stands for all that is in it.
+    pub key: String,
+    /// Why.
+    pub error: StoreError,
 }
 
 /// An object of a source.
@@ -81,6 +108,8 @@ pub struct Object {
     pub identity: Option<String>,
     /// Its checksums, as far as the source knows them.
     pub hashes: Vec<Hash>,
+    /// The checksums of its pieces, if the source knows them.
+    pub pieces: Option<Arc<Pieces>>,
     /// Who holds which part, in order. Together they are the whole object.
     pub extents: Vec<Extent>,
 }
@@ -98,6 +127,6 @@ impl Object {
     /// An object held whole by the only server of its source.
     pub(crate) fn on_one_server(key: String, address: String, bytes: u64, identity: Option<String>) -> Self {
         let extents = vec![Extent { bytes, servers: vec![0] }];
-        Self { key, address, bytes, identity, hashes: Vec::new(), extents }
+        Self { key, address, bytes, identity, hashes: Vec::new(), pieces: None, extents }
     }
 }

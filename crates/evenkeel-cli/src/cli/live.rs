@@ -16,11 +16,14 @@ fn policy_help() -> String {
 }
 
 /// Where data is.
-#[derive(Debug, Args)]
+#[derive(Debug, Default, Args)]
 pub struct SourceArgs {
-    /// A mirror of the data: a path, file:///…, http://… or https://…; once for each mirror
+    /// A mirror of the data: a path, file:///…, http://…, https://…, root://…, davs://…; once for each mirror
     #[arg(long = "mirror", value_name = "ADDRESS")]
     pub mirrors: Vec<String>,
+    /// A manifest of objects and the addresses of their replicas, as CSV: key,bytes,replicas, and sha256 if it is known
+    #[arg(long = "manifest", value_name = "FILE")]
+    pub manifests: Vec<PathBuf>,
     /// What shows that mirrors have the same object under a name
     #[arg(long, value_enum, default_value_t = TrustName::Checksums)]
     pub trust: TrustName,
@@ -33,9 +36,10 @@ pub struct SourceArgs {
 }
 
 /// What shows that two mirrors have the same object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum TrustName {
     /// A checksum that both offer; without one, each object is read from one mirror
+    #[default]
     Checksums,
     /// The size, unless a checksum says otherwise: for mirrors that are known to be the same
     Sizes,
@@ -51,10 +55,13 @@ Examples:
   evenkeel get --mirror east/ --mirror west/ --trust sizes --policy p2c p2c/
   evenkeel get east/ some/ --include '*b*' --exclude 'old/' --limit 20MB/s
   evenkeel get east/ shared/ --rank 0 --ranks 2   and on another host --rank 1; or --ranks auto
+  evenkeel get --manifest manifest.csv elsewhere/
 
 Mirrors hold the same data; several sources without --mirror hold different data. An address that ends with / is a folder, \
-listed by WebDAV or its index page. A file that ends with .meta4 or .metalink is a Metalink: its files are read from all \
-their mirrors, and verified by their hashes. A bearer token comes from BEARER_TOKEN or BEARER_TOKEN_FILE, proxies from the usual \
+listed by WebDAV or its index page. A file, here or at a web server, that ends with .meta4 or .metalink is a Metalink: its \
+files are read from all their mirrors, and verified by their hashes; damaged pieces are read again elsewhere. root:// and \
+davs:// are read over HTTP. A manifest lists objects with the addresses of their replicas: \
+key,bytes,replicas[,sha256], as in a.dat,64MiB,https://east/a.dat|https://west/a.dat. A bearer token comes from BEARER_TOKEN or BEARER_TOKEN_FILE, proxies from the usual \
 variables.
 
 The plan reads from each server what it can send in the least time for all, by rates that are measured at first or given in \
@@ -173,8 +180,9 @@ pub struct ReplayArgs {
 Examples:
   evenkeel locate --mirror east/ --mirror west/ --trust sizes --out mirrors.csv
   evenkeel score mirrors.csv                      how far from the optimum reading it is today
+  evenkeel locate --manifest manifest.csv --out replicas.csv
 
-The batch has one request for each object, or with --split for each piece of it, so that every other command works on it.")]
+The sources are those of evenkeel get. The batch has one request for each object, or with --split for each piece of it, so that every other command works on it.")]
 pub struct LocateArgs {
     #[command(flatten)]
     #[allow(missing_docs)]

@@ -38,13 +38,14 @@ struct Summary {
 
 pub(super) fn run(args: &AssignArgs) -> Result<Outcome> {
     let asked = args.policy.as_deref().map(named).transpose()?;
-    let inputs: [&Path; 2] = [&args.tasks, &args.processes];
-    if inputs.iter().all(|path| *path == Path::new("-")) {
+    let inputs: Vec<&Path> = args.tasks.as_deref().into_iter().chain([args.processes.as_path()]).collect();
+    if inputs.iter().filter(|path| **path == Path::new("-")).count() > 1 {
         bail!("-: standard input can only be read once; name a file for the tasks or the processes");
     }
     let outputs = [("--out", args.out.as_deref()), ("--html", args.html.as_deref())];
     let [out, page] = targets(outputs, &inputs)?;
-    let (tasks, processes) = (Source::open(&args.tasks)?, Source::open(&args.processes)?);
+    let (tasks, processes) =
+        (args.storage.open_tasks(args.tasks.as_deref())?, Source::open(&args.processes)?);
     let input = formats::read_work(
         (tasks.reader, &args.columns.reading(&tasks.name)),
         (processes.reader, &args.columns.reading(&processes.name)),

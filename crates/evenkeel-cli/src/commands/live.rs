@@ -1,18 +1,15 @@
 //! What commands on real storage share.
 
-use std::path::Path;
-
 use anyhow::{Context, Result, bail};
-use evenkeel_formats::import::{MetalinkFile, read_metalink_files};
-use evenkeel_store::{Algorithm, Catalogue, Hash, Metalink, MirroredFile, Source, Trust};
+use evenkeel_store::{Catalogue, Trust};
 use glob::{MatchOptions, Pattern};
 use tokio::runtime::Runtime;
 
+use super::sources;
 use crate::cli::{SourceArgs, TrustName};
-use crate::input;
 use crate::output::{printable, warn};
 
-/// Failures that are listed one by one.
+/// Remarks that are told one by one.
 const MOST_REMARKS: usize = 20;
 
 /// Sockets, timers, and threads that wait for disks.
@@ -20,31 +17,13 @@ pub(super) fn runtime() -> Result<Runtime> {
     Runtime::new().context("cannot start threads")
 }
 
-/// Opens a source: a Metalink if its name says so, else what is at the address.
-fn open(address: &str) -> Result<Box<dyn Source>> {
-    let path = Path::new(address);
-    let is_metalink =
-        path.extension().is_some_and(|extension| extension == "meta4" || extension == "metalink");
-    if !is_metalink || address.contains("://") {
-        return Ok(evenkeel_store::open(address)?);
+/// Says on standard error what is odd, up to a point.
+pub(super) fn tell(mut remarks: impl ExactSizeIterator<Item = String>) -> Result<()> {
+    remarks.by_ref().take(MOST_REMARKS).try_for_each(|remark| warn(&printable(&remark)))?;
+    match remarks.len() {
+        0 => Ok(()),
+        n => Ok(warn(&format!("and {n} more remarks"))?),
     }
-    let input::Source { name, reader } = input::Source::open(path)?;
-    let mut files = Vec::new();
-    read_metalink_files(reader, &name, |_, file| {
-        files.push(mirrored(file));
-        Ok(())
-    })?;
-    let (metalink, unusable) = Metalink::new(files);
-    unusable.iter().take(MOST_REMARKS).try_for_each(|what| warn(&printable(what)))?;
-    Ok(Box::new(metalink))
-}
-
-/// A file of a Metalink, with the hashes of algorithms that are known.
-fn mirrored(file: MetalinkFile) -> MirroredFile {
-    let hash = |(kind, digits): &(String, String)| Hash::from_hex(Algorithm::named(kind)?, digits);
-    let hashes = file.hashes.iter().filter_map(hash).collect();
-    let urls = file.urls.into_iter().map(|(_, url)| url).collect();
-    MirroredFile { name: file.name, bytes: file.bytes, hashes, urls }
 }
 
 /// Which objects are wanted.
@@ -84,25 +63,42 @@ pub(super) async fn catalogue(args: &SourceArgs, sources: &[String]) -> Result<C
         TrustName::Sizes => Trust::Sizes,
     };
     let filter = Filter::new(args)?;
-    let mut catalogue = match (args.mirrors.as_slice(), sources) {
-        ([], []) => bail!("name a source, or mirrors by --mirror"),
-        ([], sources) => {
+    let (mut mirrors, mut others) = (Vec::new(), Vec::new());
+    for mirror in &args.mirrors {
+        match sources::open(mirror, trust).await {
+            Ok(source) => mirrors.push(source),
+            // Like one that cannot be listed.
+            Err(error) if args.mirrors.len() > 1 && sources::is_xrootd(mirror) => {
+                tell([format!("{error:#}; this mirror is not used")].into_iter())?;
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    for source in sources {
+        others.push(sources::open(source, trust).await?);
+    }
+    for manifest in &args.manifests {
+        others.push(sources::open_manifest(manifest, trust).await?);
+    }
+    let mut catalogue = match (mirrors.is_empty(), others.is_empty()) {
+        (true, true) => bail!("name a source, mirrors by --mirror, or a manifest by --manifest"),
+        (true, false) => {
             let mut all = Vec::new();
-            for source in sources {
-                all.push(Catalogue::of_mirrors(vec![open(source)?], trust).await?);
+            for source in others {
+                all.push(Catalogue::of_mirrors(vec![source], trust).await?);
             }
             Catalogue::join(all)?
         }
-        (mirrors, []) => {
-            let mirrors: Result<Vec<_>> = mirrors.iter().map(|mirror| open(mirror)).collect();
-            Catalogue::of_mirrors(mirrors?, trust).await?
-        }
-        (_, [source, ..]) => {
+        (false, true) => Catalogue::of_mirrors(mirrors, trust).await?,
+        (false, false) => {
+            let manifest = || args.manifests.first().map(|path| path.display().to_string());
+            let source = sources.first().cloned().or_else(manifest).unwrap_or_default();
             bail!(
                 "{source}: a source beside mirrors; name it by --mirror too, or read it by a command of its own"
             )
         }
     };
+    tell(catalogue.remarks().iter().map(ToString::to_string))?;
     if catalogue.objects().is_empty() {
         bail!("there is nothing to read in what was given");
     }
@@ -110,7 +106,6 @@ pub(super) async fn catalogue(args: &SourceArgs, sources: &[String]) -> Result<C
     if catalogue.objects().is_empty() {
         bail!("--include and --exclude leave nothing to read");
     }
-    catalogue.remarks().iter().try_for_each(|remark| warn(&printable(&remark.to_string())))?;
     Ok(catalogue)
 }
 

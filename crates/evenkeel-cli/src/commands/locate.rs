@@ -5,12 +5,17 @@ use evenkeel_formats::import::Gathered;
 
 use super::import::Import;
 use super::{Outcome, live};
-use crate::cli::LocateArgs;
+use crate::cli::{LocateArgs, SourceArgs};
 
 pub(super) fn run(args: &LocateArgs) -> Result<Outcome> {
     let import = Import::new("locate", &args.output, &[])?;
-    let catalogue = live::runtime()?.block_on(live::catalogue(&args.source, &args.sources))?;
-    let mut gathered = Gathered::new(args.output.split);
+    import.finish(gather(&args.source, &args.sources, args.output.split)?)
+}
+
+/// The objects of sources, as requests of a batch. Larger ones than `split` are cut into pieces of that size.
+pub(crate) fn gather(source: &SourceArgs, sources: &[String], split: Option<u64>) -> Result<Gathered> {
+    let catalogue = live::runtime()?.block_on(live::catalogue(source, sources))?;
+    let mut gathered = Gathered::new(split);
     for object in catalogue.objects() {
         // Where the servers change within an object, each part is a chunk of its own.
         let mut start = 0;
@@ -24,5 +29,5 @@ pub(super) fn run(args: &LocateArgs) -> Result<Outcome> {
             start = end;
         }
     }
-    import.finish(gathered)
+    Ok(gathered)
 }

@@ -11,14 +11,16 @@ mod generate;
 mod get;
 mod import;
 mod live;
-mod locate;
+pub(crate) mod locate;
 mod place;
 mod plan;
+mod probe;
 mod replay;
 mod reproduce;
 mod score;
 mod shell;
 mod simulate;
+mod sources;
 mod watch;
 
 use anyhow::{Context, Result, anyhow};
@@ -64,6 +66,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Get(args) => get::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Locate(args) => locate::run(&args),
+        Command::Probe(args) => probe::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Simulate(args) => simulate::run(&args),
         Command::Demo(args) => demo::run(&args),

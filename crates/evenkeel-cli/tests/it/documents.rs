@@ -2,12 +2,14 @@
 //!
 //! In a `console` block a line that begins with `$ ` is a command, and the lines up to the next one its output. The
 //! commands of a document run one after the other in one folder that holds nothing but the `examples`. `[..]` stands for anything in a line.
+//! Web addresses lead to servers of the test, which `sites` makes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::root;
+use super::web::{proxied, serve};
 
 #[test]
 fn the_readme() {
@@ -35,6 +37,7 @@ fn the_examples_in_the_help() {
         printf 'app,server,read,shuffle\\na,s0,1,0\\nb,s0,1,5\\n' > queue.csv;
         printf 'object,offset,bytes\\n17,0,4194304\\n' > writes.csv;
         mkdir east west; seq 1000 > east/numbers; cp east/numbers west;
+        printf 'key,bytes,replicas\\nnumbers,3893,east/numbers|west/numbers\\n' > manifest.csv;
         printf 'task,bytes,replicas\\nt0,1,s0|s1\\n' > tasks.csv; printf 'process,server\\np0,s0\\n' > procs.csv",
         folder.path(),
     );
@@ -56,6 +59,7 @@ fn the_examples_in_the_help() {
         "get",
         "replay",
         "locate",
+        "probe",
         "import",
         "import hdfs-fsck",
         "import metalink",
@@ -92,6 +96,10 @@ fn copy_examples(to: &Path) {
 fn run_document(path: &Path) -> usize {
     let folder = tempfile::tempdir().unwrap();
     copy_examples(&folder.path().join("examples"));
+    let hosts = tempfile::tempdir().unwrap();
+    sites(hosts.path());
+    let proxy = serve(hosts.path());
+    let bash = |command: &str, folder: &Path| bash_with(command, folder, &proxied(&proxy));
     let text = fs::read_to_string(path).unwrap();
     let mut n_commands = 0;
     for block in text.split("```console\n").skip(1) {
@@ -116,14 +124,45 @@ fn run_document(path: &Path) -> usize {
     n_commands
 }
 
+/// The web servers that documents name: mirrors of one data set, grid storage, and a server that names mirrors of a file.
+fn sites(folder: &Path) {
+    let numbers = (1..=300_000).map(|n| n.to_string()).collect::<Vec<_>>().join("\n") + "\n";
+    for host in [
+        "east.example.org",
+        "west.example.org",
+        "xrootd.example.org",
+        "dcache.example.org",
+        "token.example.org",
+    ] {
+        let data = folder.join(host).join("data");
+        fs::create_dir_all(data.join("sub")).unwrap();
+        fs::write(data.join("numbers"), &numbers).unwrap();
+        fs::write(data.join("sub/few"), "1\n2\n3\n").unwrap();
+    }
+    for host in ["digest.example.org", "one.example.org", "two.example.org"] {
+        fs::create_dir_all(folder.join(host)).unwrap();
+        fs::write(folder.join(host).join("disk.iso"), &numbers).unwrap();
+    }
+    // A mirror that is damaged all over.
+    fs::write(folder.join("two.example.org/disk.iso"), numbers.replace("00\n", "0o\n")).unwrap();
+    let links = "Link: <http://one.example.org/disk.iso>; rel=duplicate; pri=1\n";
+    fs::write(folder.join("digest.example.org/disk.iso.headers"), links).unwrap();
+}
+
 /// Runs a command line, which must succeed, with `evenkeel` on the path.
 fn bash(command: &str, folder: &Path) -> String {
+    bash_with(command, folder, &[])
+}
+
+/// The same with these variables.
+fn bash_with(command: &str, folder: &Path, variables: &[(&str, &str)]) -> String {
     let bin = PathBuf::from(env!("CARGO_BIN_EXE_evenkeel"));
     let path = format!("{}:{}", bin.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let output = Command::new("bash")
         .args(["-o", "pipefail", "-c", command])
         .current_dir(folder)
         .env("PATH", path)
+        .envs(variables.iter().copied())
         .output()
         .unwrap();
     assert!(output.status.success(), "$ {command}\n{}", String::from_utf8_lossy(&output.stderr));

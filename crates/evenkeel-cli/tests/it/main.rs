@@ -20,9 +20,11 @@ mod place;
 mod reproduce;
 mod round_trip;
 mod simulate;
+mod sources;
 mod steps;
 mod unequal;
 mod units;
+mod web;
 
 use std::fs;
 use std::path::{Path, PathBuf};

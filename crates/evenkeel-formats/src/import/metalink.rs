@@ -44,10 +44,19 @@ pub struct MetalinkFile {
     pub hashes: Vec<(String, String)>,
     /// Where it can be had: priority and address, as written. The lowest priority is best.
     pub urls: Vec<(u64, String)>,
-    /// The size of the pieces of which there are hashes.
-    pub piece_bytes: Option<u64>,
-    /// The number of hashes of pieces.
-    pub n_pieces: u64,
+    /// The hashes of its pieces, by each algorithm.
+    pub pieces: Vec<MetalinkPieces>,
+}
+
+/// The hashes of the pieces of a file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MetalinkPieces {
+    /// The name of the algorithm.
+    pub kind: String,
+    /// The length of a piece.
+    pub bytes: u64,
+    /// The hash of each piece in hexadecimal digits, in order.
+    pub hashes: Vec<String>,
 }
 
 /// Reads a Metalink. With `by_piece`, a file that has hashes of its pieces gets a request for each piece.
@@ -76,7 +85,7 @@ pub fn read_metalink_files(
         file: None,
         priority: 0,
         kind: String::new(),
-        has_pieces: false,
+        piece: None,
         is_metalink: false,
     };
     loop {
@@ -127,8 +136,8 @@ struct Document<'a> {
     priority: u64,
     /// The algorithm of the hash being read.
     kind: String,
-    /// Only the first list of pieces counts.
-    has_pieces: bool,
+    /// Which piece the hash being read is of, if it says so, as in version 3.
+    piece: Option<usize>,
     is_metalink: bool,
 }
 
@@ -176,16 +185,21 @@ impl Document<'_> {
         if level == Level::File {
             let name = attribute(start, "name")?.ok_or("the file has no name; write <file name=\"…\">")?;
             self.file = Some(MetalinkFile { name, ..MetalinkFile::default() });
-            self.has_pieces = false;
         }
         let Some(file) = &mut self.file else { return Ok(()) };
         match level {
             Level::Url => self.priority = priority(start)?,
             Level::FileHash => self.kind = attribute(start, "type")?.unwrap_or_default(),
-            Level::Pieces if !self.has_pieces => {
+            Level::Pieces => {
                 let length = attribute(start, "length")?.ok_or("the pieces have no length")?;
-                file.piece_bytes =
-                    Some(numbers::whole(length.trim(), "length of pieces")?).filter(|&bytes| bytes > 0);
+                let bytes = numbers::whole(length.trim(), "length of pieces")?;
+                let kind = attribute(start, "type")?.unwrap_or_default();
+                file.pieces.push(MetalinkPieces { kind, bytes, hashes: Vec::new() });
+            }
+            Level::Hash => {
+                let piece =
+                    attribute(start, "piece")?.map(|n| numbers::whole(n.trim(), "number of the piece"));
+                self.piece = piece.transpose()?.map(|number| usize::try_from(number).unwrap_or(usize::MAX));
             }
             _ => {}
         }
@@ -198,8 +212,13 @@ impl Document<'_> {
         let Some(file) = &mut self.file else { return Ok(()) };
         match level {
             Some(Level::Size) => file.bytes = Some(numbers::whole(text.trim(), "size")?),
-            Some(Level::Hash) if !self.has_pieces => file.n_pieces += 1,
-            Some(Level::Pieces) => self.has_pieces = true,
+            Some(Level::Hash) => {
+                if let Some(pieces) = file.pieces.last_mut() {
+                    // One in another place is no hash of this piece.
+                    let is_in_place = self.piece.take().is_none_or(|piece| piece == pieces.hashes.len());
+                    pieces.hashes.push(if is_in_place { text.trim().to_owned() } else { String::new() });
+                }
+            }
             Some(Level::FileHash) => {
                 file.hashes.push((std::mem::take(&mut self.kind), text.trim().to_owned()));
             }
@@ -213,7 +232,7 @@ impl Document<'_> {
             _ => {}
         }
         match &self.file {
-            Some(file) if file.urls.len().max(file.hashes.len()) > MOST_OF_EACH => {
+            Some(file) if file.urls.len().max(file.hashes.len()).max(file.pieces.len()) > MOST_OF_EACH => {
                 Err(format!("the file has more than {MOST_OF_EACH} addresses or hashes; remove some"))
             }
             _ => Ok(()),
@@ -221,7 +240,7 @@ impl Document<'_> {
     }
 
     fn add_text(&mut self, text: &str) -> Result<(), String> {
-        if !matches!(self.levels.last(), Some(Level::Size | Level::Url | Level::FileHash)) {
+        if !matches!(self.levels.last(), Some(Level::Size | Level::Url | Level::Hash | Level::FileHash)) {
             return Ok(());
         }
         self.text.push_str(text);
@@ -256,14 +275,16 @@ fn add_file(
     }
     let replicas: Vec<&str> = mirrors.iter().map(|(server, _)| &**server).collect();
     let chunk = Chunk { name: &file.name, bytes, replicas: &replicas, client: None };
-    if let Some(piece_bytes) = file.piece_bytes.filter(|_| by_piece && bytes > 0) {
-        let (n, expected) = (file.n_pieces, bytes.div_ceil(piece_bytes));
+    // Only the first list of pieces counts.
+    let pieces = file.pieces.first().filter(|pieces| pieces.bytes > 0);
+    if let Some(pieces) = pieces.filter(|_| by_piece && bytes > 0) {
+        let (n, expected) = (pieces.hashes.len() as u64, bytes.div_ceil(pieces.bytes));
         if n != expected {
             return Err(format!("the file has {expected} pieces, but {n} hashes; get a correct Metalink"));
         }
-        into.add_in_pieces(&chunk, piece_bytes)?;
+        into.add_in_pieces(&chunk, pieces.bytes)?;
     } else {
-        if by_piece && file.piece_bytes.is_none() {
+        if by_piece && pieces.is_none() {
             into.remarks.note(Kind::NoPieces, place, &*file.name);
         }
         into.add(&chunk)?;

@@ -25,7 +25,7 @@ use crate::{InputError, check_replica};
 pub use clients::{Clients, Deal, Imported, write_hosts};
 pub use hdfs_fsck::read_hdfs_fsck;
 pub use merge::Merge;
-pub use metalink::{MetalinkFile, read_metalink, read_metalink_files};
+pub use metalink::{MetalinkFile, MetalinkPieces, read_metalink, read_metalink_files};
 pub use rclone_lsjson::read_rclone_lsjson;
 pub use remarks::{Example, Kind, Remark, Remarks};
 pub use s3_inventory::{InventoryColumns, read_manifest, read_s3_inventory};

@@ -7,7 +7,7 @@ use evenkeel_formats::import::{self, Clients, Deal, Gathered, InventoryColumns, 
 use evenkeel_formats::{self as formats, Declared, Reading};
 use proptest::prelude::*;
 
-const SEEDS: [&str; 15] = [
+const SEEDS: [&str; 16] = [
     "client,bytes,replicas\nc0,1,s0|s3|s7\nc1,2,s3\n",
     "client,bytes,replicas,chunk,job,arrival\n\"c,0\",1,\"s0|s1\",x,y,0\r\nc1,18446744073709551615,s1,x,y,7",
     r#"{"format":1,"servers":["s0","s1"],"clients":["c"],"requests":[{"client":"c","bytes":3,"replicas":["s0","s1"]}]}"#,
@@ -23,6 +23,7 @@ const SEEDS: [&str; 15] = [
     "b,a%20b,5,e,true\nb,c,7,,false\n",
     r#"[{"Path":"a","Size":5,"IsDir":false,"Hashes":{"md5":"x"}},{"Path":"b","Size":-1}]"#,
     "bytes,replicas,chunk,client\n1kB,a|b,x,c\n",
+    "key,bytes,replicas,sha256\na,1kB,http://a/x|file:///y,\nb,0,z,0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n",
 ];
 
 /// Feeds every reader.
@@ -47,6 +48,7 @@ fn read_all(bytes: &[u8]) {
     let _ = formats::read_plan(Cursor::new(bytes), &Reading::of("x"), &batch);
     let _ = formats::read_summary(Cursor::new(bytes), "x");
     let _ = formats::read_queue(Cursor::new(bytes), &Reading::of("x"));
+    let _ = formats::read_manifest_csv(Cursor::new(bytes), &Reading::of("x"));
     let _ = formats::read_writes(Cursor::new(bytes), &Reading::of("x"), 3);
     import_all(bytes);
 }

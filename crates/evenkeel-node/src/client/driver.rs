@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -100,8 +101,16 @@ pub(super) struct Outcome {
     /// The items that failed, and why.
     pub(super) failed: HashMap<usize, String>,
     pub(super) was_stopped: bool,
-    /// The servers of each object's bytes: object, server.
-    pub(super) served: Vec<(usize, usize)>,
+    /// Who sent which bytes of each object.
+    pub(super) served: Vec<Served>,
+}
+
+/// Bytes of an object that a server sent.
+#[derive(Clone, Debug)]
+pub(super) struct Served {
+    pub(super) object: usize,
+    pub(super) server: usize,
+    pub(super) range: Range<u64>,
 }
 
 /// Totals for each server, for people.
@@ -433,10 +442,11 @@ impl Run<'_> {
     async fn write(&mut self, transfer: TransferId) -> io::Result<()> {
         let Some(receiving) = self.receiving.get_mut(&transfer) else { return Ok(()) };
         let chunks = std::mem::take(&mut receiving.chunks);
-        let at = receiving.offset + receiving.received - std::mem::take(&mut receiving.held);
+        let to = receiving.offset + receiving.received;
+        let at = to - std::mem::take(&mut receiving.held);
         let object = self.driver.items[receiving.item].object;
         if !chunks.is_empty() {
-            self.outcome.served.push((object, receiving.server));
+            self.outcome.served.push(Served { object, server: receiving.server, range: at..to });
             self.driver.sink.write(object, at, chunks).await?;
         }
         Ok(())
@@ -466,7 +476,7 @@ async fn receive(
     catalogue: &Catalogue,
     object: usize,
     server: usize,
-    range: std::ops::Range<u64>,
+    range: Range<u64>,
     Terms { patience, limit }: &Terms,
     transfer: TransferId,
     sender: &mpsc::Sender<Message>,

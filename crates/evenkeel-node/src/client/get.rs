@@ -3,7 +3,9 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,10 +17,11 @@ use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::destination::{self, Destination, Existing, Place};
-use super::driver::{Driver, Outcome, Tally, progress};
+use super::driver::{Driver, Outcome, Served, Tally, progress};
 use super::happening::{FORMAT, Happening, Line};
 use super::journal::{Journal, Record};
 use super::limit::{Limit, under};
+use super::pieces::{self, Repair};
 use super::policy::{NotPlanned, depends_on_rates};
 use super::probe::probe;
 use super::ranges::Ranges;
@@ -199,10 +202,11 @@ struct Get<'a> {
     others: Vec<(u32, Item)>,
     tallies: Vec<Tally>,
     rates: Vec<Option<u64>>,
-    /// Which server sent something of which object: object, server.
-    served: Vec<(usize, usize)>,
+    served: Vec<Served>,
     /// The servers from which objects that arrived damaged were read whole.
     tried: HashMap<usize, Vec<usize>>,
+    /// The pieces of each object that arrived damaged, by where they begin.
+    repairs: HashMap<usize, BTreeMap<u64, Repair>>,
     damaged: Vec<String>,
     begun: Instant,
     planning: Duration,
@@ -259,6 +263,7 @@ impl<'a> Get<'a> {
             rates,
             served: Vec::new(),
             tried: HashMap::new(),
+            repairs: HashMap::new(),
             damaged: Vec::new(),
             begun,
             planning: Duration::ZERO,
@@ -293,13 +298,17 @@ impl<'a> Get<'a> {
             self.served.extend(outcome.served);
             let mut intact = Vec::new();
             for (object, wrong) in self.sink.drain().await? {
-                let Some(wrong) = wrong else {
-                    // All of it may be there even if a transfer failed in the end.
-                    failed.remove(&object);
-                    intact.push(object);
-                    continue;
+                let broken = self.broken(object, wrong.is_some()).await?;
+                let outcome = match wrong {
+                    _ if !broken.is_empty() => self.repair(object, &broken),
+                    Some(wrong) => self.try_another(object, &wrong),
+                    None => {
+                        // All of it may be there even if a transfer failed in the end.
+                        failed.remove(&object);
+                        intact.push(object);
+                        continue;
+                    }
                 };
-                let outcome = self.try_another(object, &wrong);
                 let why = self.damaged.last().map_or("", String::as_str).into();
                 watch(Happening::Damaged { key: self.key(object), why });
                 if let Err(why) = outcome {
@@ -324,9 +333,9 @@ impl<'a> Get<'a> {
         self.report(failed, n_unverified, was_stopped).await
     }
 
-    /// Each server may have sent damaged data, alone and together with others, and so may have hedges.
+    /// Each server may have sent damaged data, alone and together with others, pieces and all, and so may have hedges.
     fn most_rounds(&self) -> usize {
-        3 + self.catalogue.servers().len()
+        3 + 2 * self.catalogue.servers().len()
     }
 
     fn key(&self, object: usize) -> Cow<'_, str> {
@@ -388,13 +397,41 @@ impl<'a> Get<'a> {
         for object in 0..self.prepared.targets.len() {
             if let Some(there) = self.sink.taken(object) {
                 let first = items.len();
-                work::cut(&self.catalogue, object, there, self.options.range_bytes.max(1), &mut items);
+                let cut = |there: &Ranges, items: &mut Vec<Item>| {
+                    work::cut(&self.catalogue, object, there, self.options.range_bytes.max(1), items);
+                };
+                if let Some(repairs) = self.repairs.get(&object) {
+                    let bytes = self.catalogue.objects()[object].bytes;
+                    let missing = there.missing_in(0..bytes);
+                    // Each piece for itself: others are asked for others.
+                    for repair in repairs.values().filter(|repair| overlaps(&missing, &repair.range)) {
+                        let first = items.len();
+                        cut(&Ranges::all_but(&repair.range, bytes), &mut items);
+                        let asked = |item: &mut Item| item.servers.retain(|s| repair.asked.contains(s));
+                        items[first..].iter_mut().for_each(asked);
+                    }
+                    continue;
+                }
+                cut(there, &mut items);
                 if let Some(&server) = self.tried.get(&object).and_then(|tried| tried.last()) {
                     items[first..].iter_mut().for_each(|item| item.servers.retain(|&s| s == server));
                 }
             }
         }
         items
+    }
+
+    /// The pieces of a complete object that are damaged, if its checksum does not say that there are none.
+    async fn broken(&self, object: usize, is_wrong: bool) -> io::Result<Vec<Range<u64>>> {
+        let known = &self.catalogue.objects()[object];
+        // If all of it is wrong, its pieces tell where.
+        let pieces = if is_wrong { known.pieces.as_deref() } else { pieces::to_verify(known) };
+        let (Some(pieces), Some(target)) = (pieces, &self.prepared.targets[object]) else {
+            return Ok(Vec::new());
+        };
+        let (pieces, target, bytes) = (pieces.clone(), Arc::clone(target), known.bytes);
+        let find = move || pieces::damaged(&File::open(&target.place.part)?, bytes, &pieces);
+        spawn_blocking(find).await.map_err(io::Error::other)?
     }
 
     /// Gives objects that are complete and verified their names. Returns how many have no checksum.
@@ -419,7 +456,8 @@ impl<'a> Get<'a> {
         for (target, result) in targets.iter().zip(results) {
             match result {
                 Ok(()) => {
-                    let verified = !target.hashes.is_empty();
+                    let known = &self.catalogue.objects()[target.object];
+                    let verified = !known.hashes.is_empty() || known.pieces.is_some();
                     n_unverified += usize::from(!verified);
                     watch(Happening::Done { key: target.key.as_str().into(), verified });
                 }
@@ -432,19 +470,13 @@ impl<'a> Get<'a> {
     /// Arranges that an object that arrived damaged is read again, all of it from one server that was not tried alone
     /// before. If there is none left, returns who sent the damaged data.
     fn try_another(&mut self, object: usize, wrong: &Hash) -> Result<(), String> {
-        let name = |server: &usize| self.catalogue.servers()[*server].as_str();
         let known = &self.catalogue.objects()[object];
-        let mut senders: Vec<&str> =
-            self.served.iter().filter(|(of, _)| *of == object).map(|(_, s)| name(s)).collect();
-        senders.sort_unstable();
-        senders.dedup();
-        self.damaged.push(format!(
-            "{}: its {} is wrong, as sent by {}",
-            known.key,
-            wrong.algorithm,
-            senders.join(", ")
-        ));
-        self.served.retain(|(of, _)| *of != object);
+        let senders = self.senders(object, &(0..known.bytes));
+        let text =
+            format!("{}: its {} is wrong, as sent by {}", known.key, wrong.algorithm, self.names(&senders));
+        self.damaged.push(text);
+        self.served.retain(|served| served.object != object);
+        self.repairs.remove(&object);
         match self.read_alone(object) {
             true => Ok(()),
             false => Err(format!("its {} is wrong at every server", wrong.algorithm)),
@@ -463,6 +495,68 @@ impl<'a> Get<'a> {
             self.sink.open(target, Ranges::default());
         }
         true
+    }
+
+    /// Arranges that damaged pieces of an object are read again, from others than those that sent them if possible. If a
+    /// piece is damaged wherever it is, returns so.
+    fn repair(&mut self, object: usize, ranges: &[Range<u64>]) -> Result<(), String> {
+        let known = &self.catalogue.objects()[object];
+        let mut repairs = self.repairs.remove(&object).unwrap_or_default();
+        let mut of_senders: BTreeMap<Vec<usize>, (usize, u64)> = BTreeMap::new();
+        let mut hopeless = None;
+        let senders: Vec<Vec<usize>> = ranges.iter().map(|range| self.senders(object, range)).collect();
+        let mut n_damaged_by = vec![0_u64; self.catalogue.servers().len()];
+        for senders in &senders {
+            if let [only] = senders.as_slice() {
+                n_damaged_by[*only] += 1;
+            }
+        }
+        for (range, senders) in ranges.iter().zip(senders) {
+            let holders = self.catalogue.servers_of(known, range);
+            let repair = repairs.entry(range.start).or_insert_with(|| Repair::new(range.clone()));
+            if !repair.blame(&senders, &holders, &n_damaged_by) {
+                hopeless = hopeless.or(Some(range));
+            }
+            let (n_pieces, bytes) = of_senders.entry(senders).or_default();
+            (*n_pieces, *bytes) = (*n_pieces + 1, *bytes + range.end - range.start);
+        }
+        let kind = known.pieces.as_ref().map(|pieces| pieces.algorithm().to_string()).unwrap_or_default();
+        for (senders, (n_pieces, bytes)) in of_senders {
+            let what = if n_pieces == 1 { "a piece".to_owned() } else { format!("{n_pieces} pieces") };
+            let senders = self.names(&senders);
+            let text =
+                format!("{}: {what} ({bytes} bytes) had a wrong {kind}, as sent by {senders}", known.key);
+            self.damaged.push(text);
+        }
+        self.served.retain(|served| served.object != object || !overlaps(ranges, &served.range));
+        if let Some(target) = &self.prepared.targets[object] {
+            self.sink.open(target, Ranges::all_but_these(ranges, known.bytes));
+        }
+        self.repairs.insert(object, repairs);
+        match hopeless {
+            None => Ok(()),
+            Some(range) => {
+                Err(format!("bytes {} to {} have a wrong {kind} at every server", range.start, range.end - 1))
+            }
+        }
+    }
+
+    /// The servers that sent bytes of this range of an object.
+    fn senders(&self, object: usize, range: &Range<u64>) -> Vec<usize> {
+        let of = |served: &&Served| {
+            served.object == object && overlaps(std::slice::from_ref(range), &served.range)
+        };
+        let mut senders: Vec<usize> = self.served.iter().filter(of).map(|served| served.server).collect();
+        senders.sort_unstable();
+        senders.dedup();
+        senders
+    }
+
+    /// The names of servers, for people.
+    fn names(&self, servers: &[usize]) -> String {
+        let names: Vec<&str> =
+            servers.iter().map(|&server| self.catalogue.servers()[server].as_str()).collect();
+        if names.is_empty() { "somebody in an earlier run".to_owned() } else { names.join(", ") }
     }
 
     /// Measures rates, and returns what is missing then.
@@ -492,7 +586,8 @@ impl<'a> Get<'a> {
                 let bytes: u64 = chunks.iter().map(|chunk| chunk.len() as u64).sum();
                 self.tallies[server].bytes += bytes;
                 if bytes > 0 {
-                    self.served.push((*object, server));
+                    let range = range.start..range.start + bytes;
+                    self.served.push(Served { object: *object, server, range: range.clone() });
                     self.sink.write(*object, range.start, chunks).await?;
                 }
             }
@@ -508,6 +603,9 @@ impl<'a> Get<'a> {
     ) -> Result<Report, Error> {
         let objects = self.catalogue.objects();
         let mut failures = self.prepared.failures;
+        let unreadable = self.catalogue.unreadable().iter();
+        failures
+            .extend(unreadable.map(|found| Failure { key: found.key.clone(), why: found.error.to_string() }));
         failures.extend(
             failed.into_iter().map(|(object, why)| Failure { key: objects[object].key.clone(), why }),
         );
@@ -547,6 +645,11 @@ impl<'a> Get<'a> {
         }
         Ok(report)
     }
+}
+
+/// Whether a range has bytes in common with one of these.
+fn overlaps(ranges: &[Range<u64>], range: &Range<u64>) -> bool {
+    ranges.iter().any(|other| range.start < other.end && other.start < range.end)
 }
 
 /// Looks at what is in the destination: objects that are there, parts of an earlier read, files in the way.

@@ -7,6 +7,8 @@ mod get;
 mod happening;
 mod journal;
 mod limit;
+mod measure;
+mod pieces;
 mod policy;
 mod probe;
 mod ranges;
@@ -17,6 +19,7 @@ mod work;
 
 pub use get::{Failure, GetError, Options, Report, ServerReport, get};
 pub use happening::{Candidate, Choosing, Ending, FORMAT, Happening, Line, Share};
+pub use measure::{Measurement, Probing, measure};
 pub use policy::{NotPlanned, Undrivable, drives};
 pub use ranks::Rank;
 pub use verify::{Verification, verify};

@@ -67,18 +67,15 @@ pub(super) async fn probe(
                 (Arc::clone(catalogue), Arc::clone(items), Arc::clone(&unclaimed));
             let limit = limit.clone();
             tasks.spawn(async move {
-                let mut received = Vec::new();
+                let mut received: Vec<(usize, Vec<Bytes>)> = Vec::new();
                 let claim = || unclaimed.lock().unwrap_or_else(PoisonError::into_inner).claim(server);
-                let mut error = None;
-                while begun.elapsed() < window
-                    && error.is_none()
-                    && let Some(item) = claim()
-                {
-                    let (chunks, result) =
-                        read(&catalogue, &items[item], server, begun, window, &limit).await;
-                    received.push((item, chunks));
-                    error = result.err();
-                }
+                let keep = |item: usize, chunk: Bytes| match received.last_mut() {
+                    Some((last, chunks)) if *last == item => chunks.push(chunk),
+                    _ => received.push((item, vec![chunk])),
+                };
+                let sampling =
+                    Sampling { catalogue: &catalogue, items: &items, server, begun, window, limit };
+                let error = sampling.run(claim, keep).await.err();
                 (server, received, begun.elapsed(), error)
             });
         }
@@ -99,37 +96,50 @@ pub(super) async fn probe(
     measured
 }
 
-/// Reads an item, or its beginning if the time is over and the rest would take long.
-async fn read(
-    catalogue: &Catalogue,
-    item: &Item,
-    server: usize,
-    begun: Instant,
-    window: Duration,
-    limit: &Limit,
-) -> (Vec<Bytes>, Result<(), StoreError>) {
-    let (mut chunks, mut received, started) = (Vec::new(), 0_u64, Instant::now());
-    let bytes = item.range.end - item.range.start;
-    let body = catalogue.read(&catalogue.objects()[item.object], server, item.range.clone());
-    let give_up_at = begun + window * 3;
-    let Ok(body) = tokio::time::timeout_at(give_up_at, body).await else { return (chunks, Ok(())) };
-    let mut body = match body {
-        Ok(body) => body,
-        Err(error) => return (chunks, Err(error)),
-    };
-    while let Ok(Some(chunk)) = tokio::time::timeout_at(give_up_at, body.next()).await {
-        match chunk {
-            Ok(chunk) => {
-                received += chunk.len() as u64;
-                limit.wait(chunk.len()).await;
-                chunks.push(chunk);
-            }
-            Err(error) => return (chunks, Err(error)),
+/// Reads from one server until the time is over.
+pub(super) struct Sampling<'a> {
+    pub(super) catalogue: &'a Catalogue,
+    pub(super) items: &'a [Item],
+    pub(super) server: usize,
+    pub(super) begun: Instant,
+    pub(super) window: Duration,
+    pub(super) limit: Limit,
+}
+
+impl Sampling<'_> {
+    /// Reads the next items, and passes on what comes with the item it is of.
+    pub(super) async fn run(
+        &self,
+        mut next: impl FnMut() -> Option<usize>,
+        mut keep: impl FnMut(usize, Bytes),
+    ) -> Result<(), StoreError> {
+        while self.begun.elapsed() < self.window
+            && let Some(item) = next()
+        {
+            self.read(&self.items[item], |chunk| keep(item, chunk)).await?;
         }
-        let rest = started.elapsed().mul_f64((bytes - received) as f64 / received.max(1) as f64);
-        if begun.elapsed() > window && rest > window / 2 {
-            break;
-        }
+        Ok(())
     }
-    (chunks, Ok(()))
+
+    /// Reads an item, or its beginning if the time is over and the rest would take long.
+    async fn read(&self, item: &Item, mut keep: impl FnMut(Bytes)) -> Result<(), StoreError> {
+        let Self { catalogue, server, begun, window, .. } = *self;
+        let (mut received, started) = (0_u64, Instant::now());
+        let bytes = item.range.end - item.range.start;
+        let body = catalogue.read(&catalogue.objects()[item.object], server, item.range.clone());
+        let give_up_at = begun + window * 3;
+        let Ok(body) = tokio::time::timeout_at(give_up_at, body).await else { return Ok(()) };
+        let mut body = body?;
+        while let Ok(Some(chunk)) = tokio::time::timeout_at(give_up_at, body.next()).await {
+            let chunk = chunk?;
+            received += chunk.len() as u64;
+            self.limit.wait(chunk.len()).await;
+            keep(chunk);
+            let rest = started.elapsed().mul_f64((bytes - received) as f64 / received.max(1) as f64);
+            if begun.elapsed() > window && rest > window / 2 {
+                break;
+            }
+        }
+        Ok(())
+    }
 }

@@ -42,6 +42,22 @@ impl Ranges {
         self.ends.get(&0).copied().unwrap_or(0)
     }
 
+    /// The bytes of `0..bytes`, but for this range.
+    pub(super) fn all_but(range: &Range<u64>, bytes: u64) -> Self {
+        Self::all_but_these(std::slice::from_ref(range), bytes)
+    }
+
+    /// The bytes of `0..bytes`, but for these ranges, which are in order.
+    pub(super) fn all_but_these(ranges: &[Range<u64>], bytes: u64) -> Self {
+        let (mut all, mut at) = (Self::default(), 0);
+        for range in ranges {
+            all.insert(at..range.start.max(at));
+            at = at.max(range.end);
+        }
+        all.insert(at..bytes.max(at));
+        all
+    }
+
     /// The bytes of a range that are not in the set, as ranges.
     pub(super) fn missing_in(&self, range: Range<u64>) -> Vec<Range<u64>> {
         let mut missing = Vec::new();

@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     fn object(key: &str, bytes: u64) -> CatalogueObject {
-        CatalogueObject { key: key.to_owned(), bytes, hashes: Vec::new(), copies: Vec::new() }
+        CatalogueObject { key: key.to_owned(), bytes, hashes: Vec::new(), pieces: None, copies: Vec::new() }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_node::{GetError, Line, Options, Report, get};
-use evenkeel_store::{Algorithm, Catalogue, Hasher, Metalink, MirroredFile, Trust, open};
+use evenkeel_store::{Algorithm, Catalogue, Hasher, Metalink, MirroredFile, Origin, Trust, open};
 use tokio::sync::watch;
 
 use crate::web::Server;
@@ -140,8 +140,9 @@ async fn a_metalink_is_read_from_all_its_mirrors() {
         format!("{}pub", there.address),
         format!("{}disk.iso", here.address),
     ];
-    let file = MirroredFile { name: "iso/disk.iso".to_owned(), bytes: None, hashes: vec![hash], urls };
-    let (metalink, unusable) = Metalink::new(vec![file]);
+    let file =
+        MirroredFile { name: "iso/disk.iso".to_owned(), bytes: None, hashes: vec![hash], pieces: None, urls };
+    let (metalink, unusable) = Metalink::new(vec![file], Origin::Metalink, Trust::Checksums).await;
     assert_eq!(unusable.len(), 1, "{unusable:?}");
     let catalogue = Catalogue::of_mirrors(vec![Box::new(metalink)], Trust::Checksums).await.unwrap();
     let to = tempfile::tempdir().unwrap();

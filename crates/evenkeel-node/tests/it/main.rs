@@ -7,6 +7,7 @@ mod files;
 mod policies;
 mod ranks;
 mod simulated;
+mod sources;
 mod trouble;
 mod verify;
 mod web;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use evenkeel_node::{Line, Options, Report, get};
 use evenkeel_store::{
-    Algorithm, Body, Catalogue, Extent, Hash, Hasher, Object, Problem, Source, StoreError, Trust,
+    Algorithm, Body, Catalogue, Extent, Hash, Hasher, Object, Page, Problem, Source, StoreError, Trust,
 };
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
@@ -248,6 +248,7 @@ impl Mirror {
                 bytes,
                 identity: Some(version.to_string()),
                 hashes,
+                pieces: None,
                 extents: vec![Extent { bytes, servers: vec![0] }],
             }
         };
@@ -341,10 +342,10 @@ impl Source for Mirror {
         &self.names
     }
 
-    fn list(&self) -> BoxStream<'_, Result<Vec<Object>, StoreError>> {
+    fn list(&self) -> BoxStream<'_, Result<Page, StoreError>> {
         stream::once(async {
             sleep(self.world.mirrors[self.number].latency).await;
-            Ok(self.list())
+            Ok(self.list().into())
         })
         .boxed()
     }

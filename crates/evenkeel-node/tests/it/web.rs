@@ -61,6 +61,8 @@ struct Site {
     files: BTreeMap<String, Vec<u8>>,
     /// Whether it tells checksums.
     has_digests: bool,
+    /// What else it tells about files.
+    headers: Vec<String>,
     schedule: Mutex<(u64, Schedule)>,
 }
 
@@ -82,10 +84,20 @@ impl Server {
         has_digests: bool,
         schedule: impl FnMut(u64) -> Option<Fault> + Send + 'static,
     ) -> Self {
+        Self::start_with(files, has_digests, &[], schedule).await
+    }
+
+    /// The same with these headers for every file.
+    pub(crate) async fn start_with(
+        files: &BTreeMap<String, Vec<u8>>,
+        has_digests: bool,
+        headers: &[String],
+        schedule: impl FnMut(u64) -> Option<Fault> + Send + 'static,
+    ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = format!("http://{}/", listener.local_addr().unwrap());
         let schedule = Mutex::new((0, Box::new(schedule) as Schedule));
-        let site = Arc::new(Site { files: files.clone(), has_digests, schedule });
+        let site = Arc::new(Site { files: files.clone(), has_digests, headers: headers.to_vec(), schedule });
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let site = Arc::clone(&site);
@@ -137,7 +149,7 @@ impl Site {
             return send(out, "200 OK", &["Content-Type: text/html"], links.join("\n").as_bytes()).await;
         }
         let Some(data) = self.files.get(path) else { return send(out, "404 Not Found", &[], b"").await };
-        let mut headers = vec!["ETag: \"v1\"".to_owned()];
+        let mut headers = [&["ETag: \"v1\"".to_owned()], self.headers.as_slice()].concat();
         if self.has_digests {
             let mut hasher = Hasher::new(Algorithm::Sha256);
             hasher.update(data);

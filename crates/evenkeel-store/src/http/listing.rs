@@ -69,21 +69,29 @@ pub(super) fn key(base: &Url, url: &Url) -> Result<String, StoreError> {
     }
 }
 
-async fn text(mut response: Response, url: &Url) -> Result<String, StoreError> {
+async fn text(response: Response, url: &Url) -> Result<String, StoreError> {
+    let no_text = |_| Problem::Damaged("its index is not UTF-8".to_owned()).at(url.as_str());
+    String::from_utf8(body(response, url, MOST_BYTES).await?).map_err(no_text)
+}
+
+/// All of an answer, if it is not too long.
+pub(super) async fn body(
+    mut response: Response,
+    url: &Url,
+    most_bytes: usize,
+) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::new();
     loop {
         match response.chunk().await {
-            Ok(Some(chunk)) if bytes.len() + chunk.len() <= MOST_BYTES => bytes.extend_from_slice(&chunk),
+            Ok(Some(chunk)) if bytes.len() + chunk.len() <= most_bytes => bytes.extend_from_slice(&chunk),
             Ok(Some(_)) => {
-                let problem = format!("its index has more than {} MiB", MOST_BYTES >> 20);
+                let problem = format!("it has more than {} MiB", most_bytes >> 20);
                 return Err(Problem::Unsupported(problem).at(url.as_str()));
             }
-            Ok(None) => break,
+            Ok(None) => return Ok(bytes),
             Err(error) => return Err(answer::broken(&error).at(url.as_str())),
         }
     }
-    let no_text = |_| Problem::Damaged("its index is not UTF-8".to_owned()).at(url.as_str());
-    String::from_utf8(bytes).map_err(no_text)
 }
 
 /// The links of a WebDAV answer. Collections end with `/`, whether the server writes it or not.

@@ -24,7 +24,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use self::report::Report;
 use self::sweep::{Sweep, points};
 use super::Outcome;
-use crate::cli::{BatchArgs, ColumnArgs, SimulateArgs};
+use crate::cli::{BatchArgs, ColumnArgs, SimulateArgs, StorageArgs};
 use crate::input::{Source, read_batch};
 use crate::output::{Target, tell};
 use crate::text::{count, counted};
@@ -222,14 +222,15 @@ impl Load for Folder<'_> {
         }
         let path = |file: &str| self.path(file);
         let args = BatchArgs {
-            batch: path(files.batch),
+            batch: Some(path(files.batch)),
+            storage: StorageArgs::default(),
             servers: files.servers.map(path),
             clients: files.clients.map(path),
             block: files.block,
             max_concurrent: None,
             columns: self.columns.clone(),
         };
-        let input = read_batch(&args).map_err(|error| error.to_string())?;
+        let input = read_batch(&args).map_err(|error| format!("{error:#}"))?;
         self.read.borrow_mut().insert(key, (input.batch.clone(), input.cluster.clone()));
         Ok((input.batch, input.cluster))
     }

@@ -1,0 +1,98 @@
+//! `evenkeel probe`: how fast servers send.
+
+use std::fmt::Write;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Result;
+use evenkeel::model::{NameTable, Server};
+use evenkeel_formats::{Nodes, write_servers};
+use evenkeel_node::{Measurement, Probing, measure};
+use serde::Serialize;
+
+use super::{Outcome, live};
+use crate::cli::ProbeArgs;
+use crate::output::{printable, targets, tell};
+use crate::text::{size, table};
+
+/// The result, for machines.
+#[derive(Serialize)]
+struct Summary<'a> {
+    format: u32,
+    seconds: u64,
+    slots: u32,
+    alone: bool,
+    servers: Vec<ServerSummary<'a>>,
+}
+
+#[derive(Serialize)]
+struct ServerSummary<'a> {
+    server: &'a str,
+    rate: Option<u64>,
+    bytes: u64,
+    error: Option<&'a str>,
+}
+
+pub(super) fn run(args: &ProbeArgs) -> Result<Outcome> {
+    let [out] = targets([("--out", args.out.as_deref())], &[])?;
+    let probing = Probing {
+        slots: args.slots,
+        range_bytes: args.range,
+        window: Duration::from_secs(args.seconds),
+        one_by_one: args.alone,
+    };
+    let measured = live::runtime()?.block_on(async {
+        let catalogue = Arc::new(live::catalogue(&args.source, &args.sources).await?);
+        Ok::<_, anyhow::Error>(measure(&catalogue, &probing).await)
+    })?;
+    if let Some(out) = out {
+        let servers = servers_file(&measured, args.slots);
+        out.write(|file| write_servers(&servers, 1, file))?;
+    }
+    let text = match args.json {
+        true => serde_json::to_string(&summary(args, &measured))? + "\n",
+        false => printable(&told(&measured)).into_owned(),
+    };
+    tell(&text, &[args.out.as_deref()])?;
+    Ok(if measured.iter().all(|server| server.rate.is_some()) { Outcome::Done } else { Outcome::Failed })
+}
+
+/// The servers that have sent something.
+fn servers_file(measured: &[Measurement], slots: u32) -> Nodes<Server> {
+    let (mut names, mut rates) = (NameTable::new(), Vec::new());
+    for (server, rate) in measured.iter().filter_map(|server| Some((server, server.rate?))) {
+        names.intern(&server.name);
+        rates.push(rate);
+    }
+    let nodes = vec![Server { slots, ..Server::default() }; rates.len()];
+    Nodes { rates, ..Nodes::new(names, nodes) }
+}
+
+fn summary<'a>(args: &ProbeArgs, measured: &'a [Measurement]) -> Summary<'a> {
+    let server = |server: &'a Measurement| ServerSummary {
+        server: &server.name,
+        rate: server.rate,
+        bytes: server.bytes,
+        error: server.error.as_deref(),
+    };
+    Summary {
+        format: 1,
+        seconds: args.seconds,
+        slots: args.slots,
+        alone: args.alone,
+        servers: measured.iter().map(server).collect(),
+    }
+}
+
+fn told(measured: &[Measurement]) -> String {
+    let mut rows = vec![["server", "rate", "received"].map(str::to_owned).to_vec()];
+    for server in measured {
+        let rate = server.rate.map_or("–".to_owned(), |rate| format!("{}/s", size(rate as f64)));
+        rows.push(vec![server.name.clone(), rate, size(server.bytes as f64)]);
+    }
+    let mut text = table(&rows);
+    for error in measured.iter().filter_map(|server| server.error.as_deref()) {
+        let _ = writeln!(text, "note: {error}");
+    }
+    text
+}
