@@ -86,7 +86,8 @@ async fn announced(address: &str) -> Result<Vec<MirroredFile>> {
 /// Whether a Metalink describes a file: same name and size, and no checksum that differs.
 fn is_same(file: &MirroredFile, other: &MirroredFile) -> bool {
     let differs = |hash: &Hash| file.hashes.iter().any(|our| our.algorithm == hash.algorithm && our != hash);
-    file.name == other.name
+    // A Metalink may put its files into folders.
+    other.name.rsplit('/').next() == Some(&file.name)
         && other.bytes.is_none_or(|bytes| file.bytes == Some(bytes))
         && !other.hashes.iter().any(differs)
         && (!other.hashes.is_empty() || other.pieces.is_some())
