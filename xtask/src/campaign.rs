@@ -3,7 +3,7 @@
 use crate::run::{Result, require_cargo_tool, require_program, run_with};
 
 /// One target for each reader, and one that plans any input that can be read.
-const TARGETS: [(&str, &str); 17] = [
+const TARGETS: &[(&str, &str)] = &[
     ("batch_csv", "client,bytes,replicas\nc0,1,s0|s1\n"),
     (
         "batch_json",
@@ -67,7 +67,7 @@ pub(crate) fn fuzz(runs: &str) -> Result<()> {
     require_program("c++", &["--version"], &["g++"])?;
     require_cargo_tool("cargo-fuzz", &[])?;
     let folder = std::env::temp_dir().join(format!("evenkeel-fuzz-{}", std::process::id()));
-    for (target, seed) in TARGETS {
+    for &(target, seed) in TARGETS {
         let corpus = folder.join(target);
         std::fs::create_dir_all(&corpus).map_err(|e| e.to_string())?;
         std::fs::write(corpus.join("seed"), seed).map_err(|e| e.to_string())?;

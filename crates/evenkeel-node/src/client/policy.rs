@@ -12,6 +12,8 @@ use super::work::BYTE_NS;
 
 /// The share of all bytes that may be read twice because a transfer is late.
 const HEDGED_SHARE: u64 = 20;
+/// No transfer is late before this time: servers take a while to answer, and networks send in bursts.
+const LEAST_LATE_NS: u64 = 100_000_000;
 
 /// Why a client cannot carry out a policy by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -96,7 +98,7 @@ pub(super) fn settings(policy: &Policy, batch: &Batch) -> Result<Settings, Undri
         Way::Hedged => Settings { decide: Decide::WhenFree, ..Settings::hedged(batch) },
     };
     // On real networks no two transfers take the same time: the order sets priorities.
-    Ok(Settings { block_ns: BYTE_NS, keeps_order: false, ..settings })
+    Ok(Settings { block_ns: BYTE_NS, keeps_order: false, least_late_ns: LEAST_LATE_NS, ..settings })
 }
 
 /// Asks a policy for its plan.

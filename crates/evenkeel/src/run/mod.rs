@@ -396,6 +396,8 @@ pub struct Settings {
     pub late: Late,
     /// When a transfer is late enough for a second copy.
     pub hedge_after: Late,
+    /// No transfer is late before this time, unless [`Late::AfterNs`] says so. On a network even nothing takes a while.
+    pub least_late_ns: u64,
     /// The share by which the predicted end, counted from the start of the run, must exceed that of the last plan
     /// before a new plan is requested. `None` means never.
     pub replan_after: Option<f64>,
@@ -429,6 +431,7 @@ impl Default for Settings {
             decide: Decide::OnArrival,
             // Servers vary by less than that when nothing is wrong.
             late: Late::Share(0.5),
+            least_late_ns: 0,
             hedge_after: Late::Share(0.5),
             // A tenth: planning costs far less than a tenth of any run that is worth planning.
             replan_after: Some(0.1),

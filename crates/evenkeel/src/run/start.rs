@@ -225,7 +225,7 @@ impl Executor {
             (Late::P95, Some(p95_ns)) => blocks(size) * p95_ns,
             (Late::P95, None) => expected_ns * LATE_AT_FIRST,
         };
-        duration_ns(after_ns).saturating_add(ROUNDED_NS)
+        duration_ns(after_ns).saturating_add(ROUNDED_NS).max(self.settings.least_late_ns)
     }
 
     /// Sets a timer that marks a transfer as late after this time.
