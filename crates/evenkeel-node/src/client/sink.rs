@@ -20,8 +20,10 @@ use super::ranges::Ranges;
 
 /// Bytes that may wait to be written. Whoever brings more waits.
 const MOST_UNWRITTEN: u64 = 64 << 20;
-/// Written bytes at the beginning of an object are hashed and synced when there are this many, or all.
+/// Written bytes at the beginning of an object are hashed when there are this many, or all.
 const STEP: u64 = 8 << 20;
+/// An object is brought to the disk whenever this much of it was written, so that its end need not wait for all of it.
+const MOST_UNSYNCED: u64 = 32 << 20;
 /// Objects that are hashed at once.
 const MOST_HASHED: usize = 2;
 
@@ -46,6 +48,7 @@ struct Writing {
     /// `None` while a task has it.
     hashing: Option<Hashing>,
     is_queued: bool,
+    n_unsynced_bytes: u64,
 }
 
 /// The checksums of the beginning of an object.
@@ -60,6 +63,7 @@ struct Hashing {
 enum Done {
     Wrote { object: usize, bytes: u64, record: Record, hashing: Option<Hashing> },
     Hashed { object: usize, hashing: Hashing },
+    Synced,
 }
 
 /// Writes and hashes in the background, and not more at a time than memory allows.
@@ -96,6 +100,7 @@ impl Sink {
             written: there,
             hashing: Some(Hashing::new(target)),
             is_queued: false,
+            n_unsynced_bytes: 0,
         };
         self.objects.insert(target.object, writing);
         self.go_on_hashing(target.object);
@@ -150,6 +155,12 @@ impl Sink {
                 self.journal.append(&record)?;
                 if let Some(writing) = self.objects.get_mut(&object) {
                     writing.written.insert(record.from..record.to);
+                    writing.n_unsynced_bytes += bytes;
+                    if writing.n_unsynced_bytes >= MOST_UNSYNCED {
+                        writing.n_unsynced_bytes = 0;
+                        let target = Arc::clone(&writing.target);
+                        self.tasks.spawn_blocking(move || sync(&target));
+                    }
                 }
                 (object, hashing)
             }
@@ -157,6 +168,7 @@ impl Sink {
                 self.n_hashed -= 1;
                 (object, Some(hashing))
             }
+            Done::Synced => return Ok(true),
         };
         if let (Some(hashing), Some(writing)) = (hashing, self.objects.get_mut(&object)) {
             writing.hashing = Some(hashing);
@@ -273,19 +285,19 @@ fn write(
     Ok(Done::Wrote { object: target.object, bytes, record, hashing })
 }
 
-/// Hashes a file from where its checksums are to a place. What is hashed of a large file is brought to the disk on the
-/// way, so that the end need not wait for all of it.
+fn sync(target: &Target) -> io::Result<Done> {
+    target.place.open_part(target.bytes)?.sync_data()?;
+    Ok(Done::Synced)
+}
+
+/// Hashes a file from where its checksums are to a place.
 fn hash(target: &Target, mut hashing: Hashing, to: u64) -> io::Result<Done> {
     let file = target.place.open_part(target.bytes)?;
-    let is_large = to - hashing.at >= STEP;
     let mut chunk = vec![0; CHUNK.min((to - hashing.at) as usize)];
     while hashing.at < to {
         let n = (to - hashing.at).min(CHUNK as u64) as usize;
         file.read_exact_at(&mut chunk[..n], hashing.at)?;
         hashing.update(&chunk[..n]);
-    }
-    if is_large {
-        file.sync_data()?;
     }
     Ok(Done::Hashed { object: target.object, hashing })
 }

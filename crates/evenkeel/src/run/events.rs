@@ -250,6 +250,7 @@ impl Executor {
         }
         self.learn(&run, run.size);
         self.release(&run, run.size);
+        self.one_more_idle(run.server);
         if let Some(twin) = run.twin {
             self.lose(twin, out);
         }

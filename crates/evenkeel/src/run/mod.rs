@@ -415,7 +415,8 @@ pub struct Settings {
     pub patience_ns: u64,
     /// Whether transfers start in the plan's order while everything goes to plan, which is what a makespan that was
     /// proved takes. If not, the order sets priorities from the start: on real networks no two transfers take the same
-    /// time, and no server should idle because another is a bit behind.
+    /// time, and no server should idle because another is a bit behind. A server that has nothing left to start is then a
+    /// reason to plan the rest again.
     pub keeps_order: bool,
     /// Whether any client may take any request. If so, an idle client takes one from the longest list.
     pub shares_work: bool,

@@ -11,6 +11,9 @@ use super::trace::Decided;
 use super::{Action, Misfit, NewPlan, Snapshot};
 use crate::model::{Cluster, Fixed, Part, Server, ServerId, Speed};
 
+/// An idle server may be the reason for a plan this much sooner than others: it loses more with each moment.
+const IDLE_SHARE: f64 = 0.2;
+
 /// A plan that was requested.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Planning {
@@ -39,6 +42,16 @@ impl Executor {
         let Some(share) = self.settings.replan_after else { return };
         let since_ns = |ns: u64| ns.saturating_sub(self.origin_ns) as f64;
         self.wants_replan |= since_ns(self.now_ns) > since_ns(self.planned_at_ns) * (1.0 + share.max(0.0));
+    }
+
+    /// Requests a new plan if a server has nothing left to start while others may have, unless there was one just now.
+    pub(super) fn one_more_idle(&mut self, server: ServerId) {
+        let Some(share) = self.settings.replan_after else { return };
+        if !self.settings.keeps_order && self.servers[server.index()].n_queued == 0 {
+            let since_ns = |ns: u64| ns.saturating_sub(self.origin_ns) as f64;
+            let soonest_ns = since_ns(self.planned_at_ns) * (1.0 + share.max(0.0) * IDLE_SHARE);
+            self.wants_replan |= since_ns(self.now_ns) > soonest_ns;
+        }
     }
 
     /// Requests a plan of all unstarted work, unless one is being made. Returns whether it did.

@@ -705,9 +705,17 @@ pub(crate) fn settings() -> impl Strategy<Value = Settings> {
     let hedges = select(&[0_u64, 3, 1_000][..]);
     let patience = select(&[0, 2 * SECOND, 30 * SECOND][..]);
     let hedging = (lates(), hedges, select(&[0.0, 0.05, 0.5][..]));
-    let flags = (any::<bool>(), any::<bool>());
+    let flags = (any::<bool>(), any::<bool>(), any::<bool>());
     ((picks, decisions), lates(), hedging, 0..5_u32, patience, flags, any::<u64>()).prop_map(
-        |((pick, decide), late, hedging, most_failures, patience_ns, (shares_work, replans), seed)| {
+        |(
+            (pick, decide),
+            late,
+            hedging,
+            most_failures,
+            patience_ns,
+            (shares_work, replans, keeps_order),
+            seed,
+        )| {
             let plain = Settings::default();
             let replan_after = plain.replan_after.filter(|_| replans);
             let (hedge_after, hedge_blocks, hedge_share) = hedging;
@@ -721,6 +729,7 @@ pub(crate) fn settings() -> impl Strategy<Value = Settings> {
                 hedge_share,
                 most_failures,
                 patience_ns,
+                keeps_order,
                 shares_work,
                 seed,
                 ..plain
