@@ -24,10 +24,13 @@ const MOST_NAME_BYTES: usize = 255;
 #[derive(Clone, Debug)]
 pub(super) struct Destination {
     root: PathBuf,
-    /// If files may be replaced, those that may not: objects of this read, by device and number. Some file systems have
-    /// one file under two keys, as `a` and `A`.
-    ours: Option<Arc<Mutex<HashSet<(u64, u64)>>>>,
+    /// If files may be replaced, those that may not: objects of this read. Some file systems have one file under
+    /// two keys, as `a` and `A`.
+    ours: Option<Arc<Mutex<HashSet<FileId>>>>,
 }
+
+/// The device of a file, and its number there.
+type FileId = (u64, u64);
 
 /// The place of one object.
 #[derive(Clone, Debug)]

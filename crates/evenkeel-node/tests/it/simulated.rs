@@ -1,7 +1,7 @@
 //! Reads in simulated time: mirrors with rates, latencies and faults drawn from a seed, and a client that is stopped,
 //! dropped and started again. Only files and their threads are real, so thousands of schedules take seconds.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fs;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -153,6 +153,8 @@ struct World {
     /// Whether nothing goes wrong any more.
     is_healed: Mutex<bool>,
     asked: Mutex<Vec<Asked>>,
+    /// Files, by number and version.
+    data: Mutex<HashMap<(usize, u64), Bytes>>,
     begun: Instant,
 }
 
@@ -176,19 +178,29 @@ impl World {
             2 => dice.below(400_000),
             _ => dice.below(60_000),
         });
-        let sizes: Vec<u64> = sizes.collect();
+        let mut sizes: Vec<u64> = sizes.collect();
         let per_cents = dice.one_of(&[&[0][..], &[0, 5], &[0, 20], &[10, 50], &[0, 100]]);
-        let mirrors = (0..1 + dice.below(4)).map(|_| Nature {
-            rate: LEAST_RATE << dice.below(6),
+        // So much that mirrors are measured first.
+        let is_large = dice.is_one_in(200);
+        let n_mirrors = 1 + dice.below(if is_large { 2 } else { 4 });
+        if is_large {
+            sizes = vec![(17 << 20) * n_mirrors];
+        }
+        let mirrors = (0..n_mirrors).map(|_| Nature {
+            rate: (LEAST_RATE << dice.below(6)) * if is_large { 128 } else { 1 },
             latency: dice.millis(200),
             per_cent_wrong: dice.one_of(per_cents),
             dead: window(&mut dice),
             slow: window(&mut dice),
-            change: dice.is_one_in(12).then(|| (dice.below(n_files) as usize, dice.millis(5_000))),
+            change: dice.is_one_in(12).then(|| (dice.below(sizes.len() as u64) as usize, dice.millis(5_000))),
         });
         let mirrors = mirrors.collect();
-        let (is_healed, asked) = (Mutex::new(false), Mutex::new(Vec::new()));
-        Self { seed, sizes, has_hashes, mirrors, is_healed, asked, begun: Instant::now() }
+        let (is_healed, asked, data) = (Mutex::new(false), Mutex::default(), Mutex::default());
+        Self { seed, sizes, has_hashes, mirrors, is_healed, asked, data, begun: Instant::now() }
+    }
+
+    fn is_large(&self) -> bool {
+        self.sizes[0] >= 17 << 20
     }
 
     fn is_healed(&self) -> bool {
@@ -211,8 +223,10 @@ impl World {
         u64::from(!self.is_healed() && change.is_some_and(has_changed))
     }
 
-    fn data(&self, file: usize, version: u64) -> Vec<u8> {
-        noise(self.seed * 100 + file as u64 * 10 + version + 1, self.sizes[file] as usize)
+    fn data(&self, file: usize, version: u64) -> Bytes {
+        let noise =
+            || noise(self.seed * 100 + file as u64 * 10 + version + 1, self.sizes[file] as usize).into();
+        self.data.lock().unwrap().entry((file, version)).or_insert_with(noise).clone()
     }
 
     fn fault(&self, mirror: usize, dice: &mut Dice) -> Option<Fault> {
@@ -293,20 +307,23 @@ impl Mirror {
         if object.identity != Some(version.to_string()) {
             return Err(error(Problem::Changed));
         }
-        let mut data = world.data(file, version + if fault == Some(Fault::OtherFile) { 5 } else { 0 });
-        let middle = range.start + (range.end - range.start) / 2;
-        if fault == Some(Fault::Damaged) {
-            data[middle as usize] ^= 0x10;
-        }
-        let mut data = data[range.start as usize..range.end as usize].to_vec();
+        let data = world.data(file, version + if fault == Some(Fault::OtherFile) { 5 } else { 0 });
+        let mut data = data.slice(range.start as usize..range.end as usize);
+        let middle = data.len() / 2;
         match fault {
-            Some(Fault::Short) => data.truncate(data.len() / 2),
-            Some(Fault::Long) => data.extend([7; 9]),
+            Some(Fault::Short) => data.truncate(middle),
+            Some(Fault::Long) => data = [&data[..], &[7; 9]].concat().into(),
+            Some(Fault::Damaged) => {
+                let mut wrong = data.to_vec();
+                wrong[middle] ^= 0x10;
+                data = wrong.into();
+            }
             _ => {}
         }
+        // As many bytes as take about the same time at every rate.
+        let most = (nature.rate / 12) as usize;
         let broken = error(Problem::Unreachable("broken".to_owned()));
-        let middle = (middle - range.start) as usize;
-        let body = stream::unfold(Some((Bytes::from(data), 0)), move |state| {
+        let body = stream::unfold(Some((data, 0)), move |state| {
             let (world, nature, broken) = (Arc::clone(&world), nature.clone(), broken.clone());
             async move {
                 let (mut rest, sent) = state?;
@@ -326,7 +343,7 @@ impl Mirror {
                         && nature.slow.as_ref().is_some_and(|slow| slow.contains(&world.begun.elapsed()));
                 let (n, rate) = match fault {
                     Some(Fault::Trickles) => (1, 1),
-                    _ => (rest.len().min(4096), nature.rate / if is_slow { 20 } else { 1 }),
+                    _ => (rest.len().min(most), nature.rate / if is_slow { 20 } else { 1 }),
                 };
                 let chunk = rest.split_to(n);
                 sleep(Duration::from_secs_f64(n as f64 / rate as f64)).await;
@@ -524,7 +541,7 @@ fn simulate(seed: u64, totals: &Totals) -> Vec<Asked> {
         let path = temporary();
         let mut folder = Folder { world: &world, path: path.path(), there: BTreeMap::new(), totals };
         let options = Options {
-            range_bytes: 1 << (12 + dice.below(4)),
+            range_bytes: (1 << (12 + dice.below(4))) * if world.is_large() { 32 } else { 1 },
             slots: 1 + dice.below(3) as u32,
             patience: PATIENCE,
             overwrite: dice.is_one_in(3),

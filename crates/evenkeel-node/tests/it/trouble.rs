@@ -7,10 +7,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_node::{GetError, Options, Report, get};
 use evenkeel_store::{Catalogue, Trust, open};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
 use tokio::sync::watch;
+use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 use crate::web::Server;
 use crate::{noise, quick};
@@ -169,7 +174,7 @@ async fn a_wrong_certificate() {
         .spawn()
         .unwrap();
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
-        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let files = Files::from([("a".to_owned(), noise(1, 50_000))]);
     let honest = Server::start(&files, true, |_| None).await;
@@ -184,4 +189,35 @@ async fn a_wrong_certificate() {
     let (to, (_stop, stopped)) = (folder.path().join("to"), watch::channel(false));
     let report = get(Arc::new(catalogue), &to, &quick(), stopped, &mut |_| {}).await.unwrap();
     assert_eq!(arrived(&files, &to, &report), ["a"]);
+}
+
+/// A mirror that lists its files a byte at a time does not keep the others waiting for ever.
+#[tokio::test]
+async fn a_listing_that_trickles() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = format!("http://{}/", listener.local_addr().unwrap());
+    let trickling = tokio::spawn(async move {
+        let mut answers = JoinSet::new();
+        while let Ok((mut stream, _)) = listener.accept().await {
+            answers.spawn(async move {
+                // It asks before it is answered.
+                stream.read(&mut [0; 4096]).await.ok()?;
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000\r\n\r\n";
+                stream.write_all(head.as_bytes()).await.ok()?;
+                while stream.write_all(b" ").await.is_ok() {
+                    tokio::time::sleep(Duration::from_millis(200)).await;
+                }
+                Some(())
+            });
+        }
+    });
+    let files = Files::from([("a".to_owned(), noise(1, 50_000))]);
+    let honest = Server::start(&files, true, |_| None).await;
+    let mirrors = [address, honest.address.clone()].map(|mirror| open(&mirror).unwrap());
+    let listing = Catalogue::of_mirrors(mirrors.into(), Trust::Checksums);
+    let catalogue = timeout(Duration::from_secs(60), listing).await.expect("an end").unwrap();
+    trickling.abort();
+    let remarks: Vec<String> = catalogue.remarks().iter().map(ToString::to_string).collect();
+    assert!(remarks.iter().any(|remark| remark.contains("does not answer")), "{remarks:?}");
+    assert_eq!(catalogue.objects().len(), 1);
 }

@@ -7,8 +7,9 @@ use quick_xml::name::QName;
 use reqwest::header::{ACCEPT, CONTENT_TYPE};
 use reqwest::{Method, Response, Url};
 use serde::Deserialize;
+use tokio::time::Instant;
 
-use super::{Http, answer};
+use super::{Http, SILENCE, TRICKLE, answer};
 use crate::error::{Problem, StoreError};
 
 /// The maximum size of a page that lists a folder.
@@ -81,7 +82,14 @@ pub(super) async fn body(
     most_bytes: usize,
 ) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::new();
+    let (mut since, mut n_before) = (Instant::now(), 0);
     loop {
+        if since.elapsed() >= SILENCE {
+            if bytes.len() - n_before < TRICKLE {
+                return Err(Problem::TimedOut.at(url.as_str()));
+            }
+            (since, n_before) = (Instant::now(), bytes.len());
+        }
         match response.chunk().await {
             Ok(Some(chunk)) if bytes.len() + chunk.len() <= most_bytes => bytes.extend_from_slice(&chunk),
             Ok(Some(_)) => {

@@ -24,6 +24,8 @@ pub use grid::over_http;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that sends nothing for this long has died.
 const SILENCE: Duration = Duration::from_secs(20);
+/// Fewer bytes of a listing than this in that time are as good as none.
+const TRICKLE: usize = 1 << 14;
 /// Redirects that are followed. A loop ends here.
 const MOST_REDIRECTS: usize = 10;
 /// Questions about single objects that are asked at once.
