@@ -332,7 +332,8 @@ pub struct CheckArgs {
     #[allow(missing_docs)]
     pub input: BatchArgs,
     /// The plan to verify; `-` is standard input
-    pub plan: PathBuf,
+    #[arg(required_unless_present_any = ["mirrors", "manifests"])]
+    pub plan: Option<PathBuf>,
     /// The summary that `plan --json` printed
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,
