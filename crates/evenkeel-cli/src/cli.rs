@@ -318,23 +318,21 @@ pub struct PlanArgs {
 
 /// Arguments of `check`.
 #[derive(Debug, Args)]
-#[command(
-    allow_missing_positional = true,
-    after_help = "\
+#[command(after_help = "\
 Examples:
   evenkeel plan batch.csv --out plan.csv --json > summary.json
   evenkeel check batch.csv plan.csv --summary summary.json
 
 Checked: every request is fully served, only by servers that hold a replica, no client and no server has more \
 transfers at once than slots, no server serves before its backlog is done, and the limit on concurrency holds. With --summary also: the summary is of this plan, its figures are right, and the bottleneck \
-proves the bound. Exit status 1 if the plan is wrong, 2 if it is for another batch."
-)]
+proves the bound. Exit status 1 if the plan is wrong, 2 if it is for another batch.")]
 pub struct CheckArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub input: BatchArgs,
     /// The plan to verify; `-` is standard input
-    pub plan: PathBuf,
+    #[arg(required_unless_present_any = ["mirrors", "manifests"])]
+    pub plan: Option<PathBuf>,
     /// The summary that `plan --json` printed
     #[arg(long, value_name = "FILE")]
     pub summary: Option<PathBuf>,

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use evenkeel::bound::Bound;
 use evenkeel::check::{self, Measures, Subject};
 use evenkeel::model::{Ratio, Transfer};
@@ -20,9 +20,12 @@ use crate::output::print;
 use crate::text::{counted, figure};
 use crate::units::Units;
 
-pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
+pub(super) fn run(mut args: CheckArgs) -> Result<Outcome> {
+    // With storage in place of the batch, the only file is the plan.
+    let plan = args.plan.take().or_else(|| args.input.batch.take()).context("name the plan to verify")?;
+    let args = &args;
     let stdin = Path::new("-");
-    let others = [Some(args.plan.as_path()), args.summary.as_deref()];
+    let others = [Some(plan.as_path()), args.summary.as_deref()];
     let n_stdin =
         args.input.paths().into_iter().chain(others.into_iter().flatten()).filter(|p| *p == stdin).count();
     if n_stdin > 1 {
@@ -44,7 +47,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<Outcome> {
         }
     }
     let Input { batch, cluster } = &input;
-    let source = Source::open(&args.plan)?;
+    let source = Source::open(&plan)?;
     let rows = formats::read_plan(source.reader, &args.input.reading(&source.name), batch)?;
     // In a plan without an order, all transfers must start at 0.
     let ordered = match &summary {

@@ -53,7 +53,7 @@ pub enum Outcome {
 pub fn run(cli: Cli) -> Result<Outcome> {
     match cli.command {
         Command::Plan(args) => plan::run(&args),
-        Command::Check(args) => check::run(&args),
+        Command::Check(args) => check::run(args),
         Command::Score(args) => score::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Apply(args) => apply::run(&args),

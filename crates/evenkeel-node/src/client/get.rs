@@ -3,7 +3,6 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ use super::driver::{Driver, Outcome, Served, Tally, progress};
 use super::happening::{FORMAT, Happening, Line};
 use super::journal::{Journal, Record};
 use super::limit::{Limit, under};
-use super::pieces::{self, Repair};
+use super::pieces::{self, Repairs, names, overlaps, senders};
 use super::policy::{NotPlanned, depends_on_rates};
 use super::probe::probe;
 use super::ranges::Ranges;
@@ -205,8 +204,7 @@ struct Get<'a> {
     served: Vec<Served>,
     /// The servers from which objects that arrived damaged were read whole.
     tried: HashMap<usize, Vec<usize>>,
-    /// The pieces of each object that arrived damaged, by where they begin.
-    repairs: HashMap<usize, BTreeMap<u64, Repair>>,
+    repairs: Repairs,
     damaged: Vec<String>,
     begun: Instant,
     planning: Duration,
@@ -263,7 +261,7 @@ impl<'a> Get<'a> {
             rates,
             served: Vec::new(),
             tried: HashMap::new(),
-            repairs: HashMap::new(),
+            repairs: Repairs::default(),
             damaged: Vec::new(),
             begun,
             planning: Duration::ZERO,
@@ -400,13 +398,12 @@ impl<'a> Get<'a> {
                 let cut = |there: &Ranges, items: &mut Vec<Item>| {
                     work::cut(&self.catalogue, object, there, self.options.range_bytes.max(1), items);
                 };
-                if let Some(repairs) = self.repairs.get(&object) {
+                if self.repairs.has(object) {
                     let bytes = self.catalogue.objects()[object].bytes;
-                    let missing = there.missing_in(0..bytes);
                     // Each piece for itself: others are asked for others.
-                    for repair in repairs.values().filter(|repair| overlaps(&missing, &repair.range)) {
+                    for repair in self.repairs.of(object, &there.missing_in(0..bytes)) {
                         let first = items.len();
-                        cut(&Ranges::all_but(&repair.range, bytes), &mut items);
+                        cut(&Ranges::all_but(std::slice::from_ref(&repair.range), bytes), &mut items);
                         let asked = |item: &mut Item| item.servers.retain(|s| repair.asked.contains(s));
                         items[first..].iter_mut().for_each(asked);
                     }
@@ -424,13 +421,11 @@ impl<'a> Get<'a> {
     /// The pieces of a complete object that are damaged, if its checksum does not say that there are none.
     async fn broken(&self, object: usize, is_wrong: bool) -> io::Result<Vec<Range<u64>>> {
         let known = &self.catalogue.objects()[object];
-        // If all of it is wrong, its pieces tell where.
-        let pieces = if is_wrong { known.pieces.as_deref() } else { pieces::to_verify(known) };
-        let (Some(pieces), Some(target)) = (pieces, &self.prepared.targets[object]) else {
+        let Some(target) = self.prepared.targets[object].clone().filter(|_| known.pieces.is_some()) else {
             return Ok(Vec::new());
         };
-        let (pieces, target, bytes) = (pieces.clone(), Arc::clone(target), known.bytes);
-        let find = move || pieces::damaged(&File::open(&target.place.part)?, bytes, &pieces);
+        let catalogue = Arc::clone(&self.catalogue);
+        let find = move || pieces::broken(&catalogue.objects()[object], is_wrong, &target.place.part);
         spawn_blocking(find).await.map_err(io::Error::other)?
     }
 
@@ -471,12 +466,11 @@ impl<'a> Get<'a> {
     /// before. If there is none left, returns who sent the damaged data.
     fn try_another(&mut self, object: usize, wrong: &Hash) -> Result<(), String> {
         let known = &self.catalogue.objects()[object];
-        let senders = self.senders(object, &(0..known.bytes));
-        let text =
-            format!("{}: its {} is wrong, as sent by {}", known.key, wrong.algorithm, self.names(&senders));
+        let senders = names(&self.catalogue, &senders(&self.served, object, &(0..known.bytes)));
+        let text = format!("{}: its {} is wrong, as sent by {senders}", known.key, wrong.algorithm);
         self.damaged.push(text);
         self.served.retain(|served| served.object != object);
-        self.repairs.remove(&object);
+        self.repairs.forget(object);
         match self.read_alone(object) {
             true => Ok(()),
             false => Err(format!("its {} is wrong at every server", wrong.algorithm)),
@@ -497,66 +491,15 @@ impl<'a> Get<'a> {
         true
     }
 
-    /// Arranges that damaged pieces of an object are read again, from others than those that sent them if possible. If a
-    /// piece is damaged wherever it is, returns so.
+    /// Arranges that damaged pieces of an object are read again. If one is damaged wherever it is, returns so.
     fn repair(&mut self, object: usize, ranges: &[Range<u64>]) -> Result<(), String> {
-        let known = &self.catalogue.objects()[object];
-        let mut repairs = self.repairs.remove(&object).unwrap_or_default();
-        let mut of_senders: BTreeMap<Vec<usize>, (usize, u64)> = BTreeMap::new();
-        let mut hopeless = None;
-        let senders: Vec<Vec<usize>> = ranges.iter().map(|range| self.senders(object, range)).collect();
-        let mut n_damaged_by = vec![0_u64; self.catalogue.servers().len()];
-        for senders in &senders {
-            if let [only] = senders.as_slice() {
-                n_damaged_by[*only] += 1;
-            }
-        }
-        for (range, senders) in ranges.iter().zip(senders) {
-            let holders = self.catalogue.servers_of(known, range);
-            let repair = repairs.entry(range.start).or_insert_with(|| Repair::new(range.clone()));
-            if !repair.blame(&senders, &holders, &n_damaged_by) {
-                hopeless = hopeless.or(Some(range));
-            }
-            let (n_pieces, bytes) = of_senders.entry(senders).or_default();
-            (*n_pieces, *bytes) = (*n_pieces + 1, *bytes + range.end - range.start);
-        }
-        let kind = known.pieces.as_ref().map(|pieces| pieces.algorithm().to_string()).unwrap_or_default();
-        for (senders, (n_pieces, bytes)) in of_senders {
-            let what = if n_pieces == 1 { "a piece".to_owned() } else { format!("{n_pieces} pieces") };
-            let senders = self.names(&senders);
-            let text =
-                format!("{}: {what} ({bytes} bytes) had a wrong {kind}, as sent by {senders}", known.key);
-            self.damaged.push(text);
-        }
+        let bytes = self.catalogue.objects()[object].bytes;
+        let result = self.repairs.add(&self.catalogue, &self.served, object, ranges, &mut self.damaged);
         self.served.retain(|served| served.object != object || !overlaps(ranges, &served.range));
         if let Some(target) = &self.prepared.targets[object] {
-            self.sink.open(target, Ranges::all_but_these(ranges, known.bytes));
+            self.sink.open(target, Ranges::all_but(ranges, bytes));
         }
-        self.repairs.insert(object, repairs);
-        match hopeless {
-            None => Ok(()),
-            Some(range) => {
-                Err(format!("bytes {} to {} have a wrong {kind} at every server", range.start, range.end - 1))
-            }
-        }
-    }
-
-    /// The servers that sent bytes of this range of an object.
-    fn senders(&self, object: usize, range: &Range<u64>) -> Vec<usize> {
-        let of = |served: &&Served| {
-            served.object == object && overlaps(std::slice::from_ref(range), &served.range)
-        };
-        let mut senders: Vec<usize> = self.served.iter().filter(of).map(|served| served.server).collect();
-        senders.sort_unstable();
-        senders.dedup();
-        senders
-    }
-
-    /// The names of servers, for people.
-    fn names(&self, servers: &[usize]) -> String {
-        let names: Vec<&str> =
-            servers.iter().map(|&server| self.catalogue.servers()[server].as_str()).collect();
-        if names.is_empty() { "somebody in an earlier run".to_owned() } else { names.join(", ") }
+        result
     }
 
     /// Measures rates, and returns what is missing then.
@@ -645,11 +588,6 @@ impl<'a> Get<'a> {
         }
         Ok(report)
     }
-}
-
-/// Whether a range has bytes in common with one of these.
-fn overlaps(ranges: &[Range<u64>], range: &Range<u64>) -> bool {
-    ranges.iter().any(|other| range.start < other.end && other.start < range.end)
 }
 
 /// Looks at what is in the destination: objects that are there, parts of an earlier read, files in the way.

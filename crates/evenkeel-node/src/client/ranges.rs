@@ -42,13 +42,8 @@ impl Ranges {
         self.ends.get(&0).copied().unwrap_or(0)
     }
 
-    /// The bytes of `0..bytes`, but for this range.
-    pub(super) fn all_but(range: &Range<u64>, bytes: u64) -> Self {
-        Self::all_but_these(std::slice::from_ref(range), bytes)
-    }
-
     /// The bytes of `0..bytes`, but for these ranges, which are in order.
-    pub(super) fn all_but_these(ranges: &[Range<u64>], bytes: u64) -> Self {
+    pub(super) fn all_but(ranges: &[Range<u64>], bytes: u64) -> Self {
         let (mut all, mut at) = (Self::default(), 0);
         for range in ranges {
             all.insert(at..range.start.max(at));
