@@ -1,6 +1,6 @@
 //! Web servers: plain HTTP with ranges, and folders listed by WebDAV or by an index page.
 
-mod answer;
+pub(crate) mod answer;
 mod listing;
 
 use std::ops::Range;
