@@ -9,7 +9,7 @@ use super::{ImportOutput, block};
 /// Where data is.
 #[derive(Debug, Args)]
 pub struct SourceArgs {
-    /// A mirror of the data: a path, file:///…, http://… or https://…; once for each mirror
+    /// A mirror of the data: a path, file:///…, http://…, https://… or s3://…; once for each mirror
     #[arg(long = "mirror", value_name = "ADDRESS")]
     pub mirrors: Vec<String>,
     /// What shows that mirrors have the same object under a name

@@ -7,6 +7,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::bucket::{Buckets, Guard};
 use super::root;
 
 #[test]
@@ -79,6 +80,19 @@ fn the_examples_in_the_help() {
     assert!(n_run > 10, "{n_run}");
 }
 
+/// The commands of the page on S3 find two stores, each with a key of its own, and what they hold is the same.
+fn stores() -> [(&'static str, Buckets); 2] {
+    [("EAST", "GKeast"), ("WEST", "GKwest")].map(|(name, key_id)| {
+        let guard = Guard { key_id: key_id.to_owned(), region: "us-east-1".to_owned(), public: "public/" };
+        let buckets = Buckets::start(1000, Some(guard), None);
+        for object in ["data/2026/numbers", "data/2026/squares", "public/squares"] {
+            let power = if object.ends_with("squares") { 2 } else { 1 };
+            buckets.put(object, (0..100_000_u64).map(|n| format!("{}\n", n.pow(power))).collect::<String>());
+        }
+        (name, buckets)
+    })
+}
+
 fn copy_examples(to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(root().join("examples")).unwrap() {
@@ -93,11 +107,13 @@ fn run_document(path: &Path) -> usize {
     copy_examples(&folder.path().join("examples"));
     let text = fs::read_to_string(path).unwrap();
     let mut n_commands = 0;
+    let stores = stores();
+    let variables = stores.each_ref().map(|(name, buckets)| (*name, buckets.server.address.as_str()));
     for block in text.split("```console\n").skip(1) {
         let block = block.split("```").next().unwrap();
         for entry in block.split("$ ").skip(1) {
             let (command, expected) = entry.split_once('\n').unwrap();
-            let found = bash(command, folder.path());
+            let found = bash_with(command, folder.path(), &variables);
             let (expected, found): (Vec<&str>, Vec<&str>) =
                 (expected.trim_end().lines().collect(), found.trim_end().lines().collect());
             let alike =
@@ -117,12 +133,18 @@ fn run_document(path: &Path) -> usize {
 
 /// Runs a command line, which must succeed, with `evenkeel` on the path.
 fn bash(command: &str, folder: &Path) -> String {
+    bash_with(command, folder, &[])
+}
+
+/// The same with environment variables set.
+fn bash_with(command: &str, folder: &Path, variables: &[(&str, &str)]) -> String {
     let bin = PathBuf::from(env!("CARGO_BIN_EXE_evenkeel"));
     let path = format!("{}:{}", bin.parent().unwrap().display(), std::env::var("PATH").unwrap());
     let output = Command::new("bash")
         .args(["-o", "pipefail", "-c", command])
         .current_dir(folder)
         .env("PATH", path)
+        .envs(variables.iter().copied())
         .output()
         .unwrap();
     assert!(output.status.success(), "$ {command}\n{}", String::from_utf8_lossy(&output.stderr));

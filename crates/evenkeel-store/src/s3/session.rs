@@ -109,8 +109,10 @@ impl Session {
     /// Whether another attempt is worth it, now that the server has said this.
     fn correct(&self, found: &Found, used: &str, refusal: &Refusal) -> bool {
         let mut state = self.state();
-        if let Some(region) = refusal.region.as_deref().filter(|region| !region.is_empty() && *region != used)
-        {
+        // It becomes a part of a host name.
+        let is_plain = |region: &str| region.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let is_new = |region: &&str| !region.is_empty() && is_plain(region) && *region != used;
+        if let Some(region) = refusal.region.as_deref().filter(is_new) {
             state.region = Some(region.to_owned());
             return true;
         }

@@ -8,11 +8,12 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::serve::{Reply, Request, Server};
 
-/// Who may ask: the key's id, and the region that requests must be signed for.
+/// Who may ask: the key's id, the region that requests must be signed for, and what anybody may read.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard {
     pub(crate) key_id: String,
     pub(crate) region: String,
+    pub(crate) public: &'static str,
 }
 
 /// The objects of all buckets, by `bucket/key`.
@@ -54,7 +55,8 @@ impl Buckets {
 
 /// An error as S3 writes it.
 pub(crate) fn refusal(status: u16, code: &str, more: &str) -> Reply {
-    Reply::new(status, format!("<Error><Code>{code}</Code><Message>You see.</Message>{more}</Error>"))
+    let message = if code == "InvalidAccessKeyId" { "The key is not in our records." } else { "You see." };
+    Reply::new(status, format!("<Error><Code>{code}</Code><Message>{message}</Message>{more}</Error>"))
 }
 
 pub(crate) fn etag(data: &[u8]) -> String {
@@ -69,7 +71,9 @@ fn answer(
     guard: Option<&Guard>,
     request: &Request,
 ) -> Reply {
-    if let Some(Guard { key_id, region }) = guard {
+    let is_public =
+        |guard: &&Guard| !guard.public.is_empty() && format!("{}/", request.path).starts_with(guard.public);
+    if let Some(Guard { key_id, region, .. }) = guard.filter(|guard| !is_public(guard)) {
         let Some(signature) = request.headers.get("authorization") else {
             return refusal(403, "AccessDenied", "");
         };

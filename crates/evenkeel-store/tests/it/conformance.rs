@@ -287,6 +287,8 @@ async fn a_real_bucket() {
             format!("aws:amz:{}:s3", known["region"]),
             "--user".to_owned(),
             format!("{}:{}", known["aws_access_key_id"], known["aws_secret_access_key"]),
+            "-H".to_owned(),
+            "x-amz-content-sha256: UNSIGNED-PAYLOAD".to_owned(),
         ],
     };
     conforms(&bucket).await;

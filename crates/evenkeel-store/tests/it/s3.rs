@@ -250,7 +250,7 @@ async fn names_are_never_resolved() {
 /// case has one of its own.
 #[test]
 fn profiles_are_used() {
-    let guard = Guard { key_id: "KEY1".to_owned(), region: "garage".to_owned() };
+    let guard = Guard { key_id: "KEY1".to_owned(), region: "garage".to_owned(), public: "" };
     let buckets = Buckets::start(1000, Some(guard), None);
     buckets.put("b/x", "data");
     let endpoint = &buckets.server.address;
@@ -288,7 +288,11 @@ fn profiles_are_used() {
         &[("AWS_PROFILE", "mine"), ("AWS_ENDPOINT_URL", "http://127.0.0.1:9")],
         "cannot be reached",
     );
-    expect(&at(""), &[], "access is denied (InvalidAccessKeyId: You see); check the credentials");
+    expect(
+        &at(""),
+        &[],
+        "access is denied (InvalidAccessKeyId: The key is not in our records); check the credentials",
+    );
     // A profile that is named precedes keys in the environment.
     let keys = [("AWS_ACCESS_KEY_ID", "KEY1"), ("AWS_SECRET_ACCESS_KEY", "s"), ("AWS_REGION", "garage")];
     expect(&at(""), &keys, "listed x");
