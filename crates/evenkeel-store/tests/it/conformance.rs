@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex};
 
 use evenkeel_store::{Hasher, Object, Problem, Source, StoreError, open};
 use futures_util::TryStreamExt;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::bucket::{Buckets, etag};
 use crate::serve::{Reply, Server};
@@ -222,6 +223,10 @@ async fn a_bucket() {
     conforms(&Buckets::start(7, None, None)).await;
 }
 
+/// What signatures expect to be encoded.
+const RESERVED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
+
 /// A bucket of a real server, written by curl, which signs requests too.
 struct RealBucket {
     address: String,
@@ -232,13 +237,7 @@ struct RealBucket {
 
 impl RealBucket {
     fn curl(&self, args: &[&str], key: &str) {
-        let key: Vec<String> = key
-            .split('/')
-            .map(|name| {
-                percent_encoding::utf8_percent_encode(name, percent_encoding::NON_ALPHANUMERIC).to_string()
-            })
-            .collect();
-        let url = format!("{}{}", self.url, key.join("/"));
+        let url = format!("{}{}", self.url, utf8_percent_encode(key, RESERVED));
         let output =
             Command::new("curl").args(["-sS", "--fail"]).args(&self.options).args(args).arg(&url).output();
         let output = output.unwrap();
