@@ -13,8 +13,8 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetRange, GetResult, GetResultPayload, ListResult, MultipartUpload,
-    ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, Extensions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
+    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use tokio::time::timeout;
 
@@ -157,13 +157,11 @@ impl Pin {
         {
             return false;
         }
-        match self.tags.iter().find(|(other, _)| *other == mirror) {
-            Some((_, tag)) => *tag == meta.e_tag,
-            None => {
-                self.tags.push((mirror, meta.e_tag.clone()));
-                true
-            }
+        if let Some((_, tag)) = self.tags.iter().find(|(other, _)| *other == mirror) {
+            return *tag == meta.e_tag;
         }
+        self.tags.push((mirror, meta.e_tag.clone()));
+        true
     }
 }
 
@@ -234,7 +232,7 @@ impl ObjectStore for Balanced {
             meta: found.meta,
             range,
             attributes: found.attributes,
-            extensions: Default::default(),
+            extensions: Extensions::default(),
         })
     }
 

@@ -130,7 +130,7 @@ impl Reads {
         mirrors: Vec<Arc<dyn ObjectStore>>,
         options: &BalancedOptions,
     ) -> Result<Self> {
-        let runtime = Handle::try_current().map_err(|error| failure(error))?;
+        let runtime = Handle::try_current().map_err(failure)?;
         let executor = executor(&names, options)?;
         let (sender, receiver) = mpsc::unbounded_channel();
         let reports = names.into_iter().map(|name| MirrorReport { name, ..MirrorReport::default() });

@@ -193,12 +193,11 @@ async fn find(address: &Address) -> Result<Found, Problem> {
         }
     }
     let config = loader.load().await;
-    let endpoint = match &address.endpoint {
-        Some(endpoint) => Some(endpoint.clone()),
-        None => {
-            let told = endpoint_of_environment().or_else(|| config.endpoint_url().map(str::to_owned));
-            told.map(|text| address::endpoint(&text)).transpose().map_err(Problem::Unsupported)?
-        }
+    let endpoint = if let Some(endpoint) = &address.endpoint {
+        Some(endpoint.clone())
+    } else {
+        let told = endpoint_of_environment().or_else(|| config.endpoint_url().map(str::to_owned));
+        told.map(|text| address::endpoint(&text)).transpose().map_err(Problem::Unsupported)?
     };
     let region = region.map_or_else(|| USUAL_REGION.to_owned(), |region| region.to_string());
     Ok(Found { endpoint, region, provider: config.credentials_provider() })
@@ -213,12 +212,11 @@ pub(super) fn endpoint_of_environment() -> Option<String> {
 /// The address of a request.
 fn url(address: &Address, endpoint: Option<&Url>, region: &str, ask: &Ask<'_>) -> Result<Url, String> {
     let bucket = &address.bucket;
-    let base = match endpoint {
-        Some(endpoint) => endpoint.clone(),
-        None => {
-            let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
-            address::endpoint(&format!("https://s3.{region}.{domain}"))?
-        }
+    let base = if let Some(endpoint) = endpoint {
+        endpoint.clone()
+    } else {
+        let domain = if region.starts_with("cn-") { "amazonaws.com.cn" } else { "amazonaws.com" };
+        address::endpoint(&format!("https://s3.{region}.{domain}"))?
     };
     // The certificates of AWS are not for names with further dots.
     let is_path_style = address.path_style.unwrap_or(endpoint.is_some() || bucket.contains('.'));

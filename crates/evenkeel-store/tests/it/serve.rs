@@ -42,8 +42,8 @@ impl Reply {
         Self { status, body: body.into(), ..Self::default() }
     }
 
-    pub(crate) fn with(mut self, name: &str, value: impl ToString) -> Self {
-        self.headers.push((name.to_owned(), value.to_string()));
+    pub(crate) fn with(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.headers.push((name.to_owned(), value.into()));
         self
     }
 
@@ -117,9 +117,10 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&Request) -> Reply) -> Option<()> {
         let out = stream.get_mut();
         let is_head = request.method == "HEAD";
         let length = reply.claimed.unwrap_or(reply.body.len());
-        let mut head = format!("HTTP/1.1 {} Told\r\nContent-Length: {length}\r\n", reply.status);
-        reply.headers.iter().for_each(|(name, value)| head.push_str(&format!("{name}: {value}\r\n")));
-        out.write_all(format!("{head}\r\n").as_bytes()).ok()?;
+        let head = format!("HTTP/1.1 {} Told\r\nContent-Length: {length}\r\n", reply.status);
+        let more: Vec<String> =
+            reply.headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+        out.write_all(format!("{head}{}\r\n", more.concat()).as_bytes()).ok()?;
         if !is_head {
             out.write_all(&reply.body).ok()?;
         }
