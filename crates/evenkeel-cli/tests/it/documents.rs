@@ -87,7 +87,8 @@ fn stores() -> [(&'static str, Buckets); 2] {
         let buckets = Buckets::start(1000, Some(guard), None);
         for object in ["data/2026/numbers", "data/2026/squares", "public/squares"] {
             let power = if object.ends_with("squares") { 2 } else { 1 };
-            buckets.put(object, (0..100_000_u64).map(|n| format!("{}\n", n.pow(power))).collect::<String>());
+            let lines: Vec<String> = (0..100_000_u64).map(|n| format!("{}\n", n.pow(power))).collect();
+            buckets.put(object, lines.concat());
         }
         (name, buckets)
     })
