@@ -1,10 +1,13 @@
-//! Live processes. So far the client: it reads data sets from real storage by a plan.
+//! Live processes. So far the client, which reads data sets from real storage by a plan, and [`Balanced`], which reads
+//! from mirrors below other programs.
 //!
 //! The state machines of the crate `evenkeel` make all decisions. This crate has what they lack: sockets, files and a
 //! clock.
 
+mod balanced;
 mod client;
 
+pub use balanced::{Balanced, BalancedOptions, MirrorReport};
 pub use client::{
     Candidate, Choosing, Ending, FORMAT, Failure, GetError, Happening, Line, Measurement, NotPlanned,
     Options, Probing, Rank, Report, ServerReport, Share, Undrivable, Verification, drives, get, measure,

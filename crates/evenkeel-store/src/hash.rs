@@ -22,14 +22,27 @@ pub enum Algorithm {
     Sha1,
     /// MD5, likewise.
     Md5,
+    /// CRC-64/NVME, as S3 has it.
+    Crc64Nvme,
     /// CRC-32C.
     Crc32c,
+    /// CRC-32, as gzip has it.
+    Crc32,
     /// Adler-32, weak for short data.
     Adler32,
 }
 
 impl Algorithm {
-    const ALL: [Self; 6] = [Self::Sha512, Self::Sha256, Self::Sha1, Self::Md5, Self::Crc32c, Self::Adler32];
+    const ALL: [Self; 8] = [
+        Self::Sha512,
+        Self::Sha256,
+        Self::Sha1,
+        Self::Md5,
+        Self::Crc64Nvme,
+        Self::Crc32c,
+        Self::Crc32,
+        Self::Adler32,
+    ];
 
     /// The algorithm of this name, as headers, Metalinks and manifests spell it.
     pub fn named(name: &str) -> Option<Self> {
@@ -50,7 +63,8 @@ impl Algorithm {
             Self::Sha256 => 32,
             Self::Sha1 => 20,
             Self::Md5 => 16,
-            Self::Crc32c | Self::Adler32 => 4,
+            Self::Crc64Nvme => 8,
+            Self::Crc32c | Self::Crc32 | Self::Adler32 => 4,
         }
     }
 }
@@ -62,7 +76,9 @@ impl fmt::Display for Algorithm {
             Self::Sha256 => "sha-256",
             Self::Sha1 => "sha-1",
             Self::Md5 => "md5",
+            Self::Crc64Nvme => "crc64nvme",
             Self::Crc32c => "crc32c",
+            Self::Crc32 => "crc32",
             Self::Adler32 => "adler32",
         })
     }
@@ -164,7 +180,9 @@ impl Hasher {
             Algorithm::Sha256 => State::Sha256(Box::default()),
             Algorithm::Sha1 => State::Sha1(Box::default()),
             Algorithm::Md5 => State::Md5(Box::default()),
+            Algorithm::Crc64Nvme => State::Crc(Box::new(Crc::new(CrcAlgorithm::Crc64Nvme))),
             Algorithm::Crc32c => State::Crc(Box::new(Crc::new(CrcAlgorithm::Crc32Iscsi))),
+            Algorithm::Crc32 => State::Crc(Box::new(Crc::new(CrcAlgorithm::Crc32IsoHdlc))),
             Algorithm::Adler32 => State::Adler(Adler32::new()),
         };
         Self { algorithm, state }
@@ -189,7 +207,7 @@ impl Hasher {
             State::Sha256(state) => state.finalize().to_vec(),
             State::Sha1(state) => state.finalize().to_vec(),
             State::Md5(state) => state.finalize().to_vec(),
-            State::Crc(state) => (state.finalize() as u32).to_be_bytes().to_vec(),
+            State::Crc(state) => state.finalize().to_be_bytes()[8 - self.algorithm.n_bytes()..].to_vec(),
             State::Adler(state) => state.checksum().to_be_bytes().to_vec(),
         };
         Hash { algorithm: self.algorithm, value: value.into() }
@@ -207,10 +225,12 @@ mod tests {
     use super::*;
 
     /// Each algorithm on "123456789", from their specifications.
-    const CHECKS: [(Algorithm, &str); 4] = [
+    const CHECKS: [(Algorithm, &str); 6] = [
         (Algorithm::Sha1, "f7c3bc1d808e04732adf679965ccc34ca7ae3441"),
         (Algorithm::Md5, "25f9e794323b453885f5181f1b624d0b"),
+        (Algorithm::Crc64Nvme, "ae8b14860a799888"),
         (Algorithm::Crc32c, "e3069283"),
+        (Algorithm::Crc32, "cbf43926"),
         (Algorithm::Adler32, "091e01de"),
     ];
 

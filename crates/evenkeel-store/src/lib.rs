@@ -1,7 +1,7 @@
 //! Data on real storage: what there is, which servers hold it, and reads from a chosen replica.
 //!
-//! A [`Source`] is one place that people can name by an address: a folder, a web server, later an object store or a
-//! file system with many servers. It lists objects with the servers that hold them, and reads any range of an object
+//! A [`Source`] is one place that people can name by an address: a folder, a web server, a bucket, later a file system
+//! with many servers. It lists objects with the servers that hold them, and reads any range of an object
 //! from the server that its caller chose. It decides nothing: which server serves what is the business of a plan.
 //!
 //! A [`Catalogue`] joins sources. Mirrors of the same data become replicas of the same objects, but only where a
@@ -28,6 +28,7 @@ mod folder;
 mod hash;
 mod http;
 mod metalink;
+mod s3;
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -44,6 +45,7 @@ pub use folder::Folder;
 pub use hash::{Algorithm, Hash, Hasher, Pieces};
 pub use http::{Announced, Http, announced, fetch, over_http};
 pub use metalink::{Metalink, MirroredFile, Origin};
+pub use s3::S3;
 
 /// The bytes of a range, in order, as they come.
 pub type Body = BoxStream<'static, Result<Bytes, StoreError>>;

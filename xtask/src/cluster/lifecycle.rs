@@ -59,6 +59,7 @@ impl Server {
         json!({
             "name": self.host.name,
             "address": kind.address(&self.host),
+            "source": kind.source(&self.host),
             "folder": self.folder,
             "log": self.log(),
             "pid": self.pid,

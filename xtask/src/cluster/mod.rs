@@ -35,7 +35,7 @@ pub(crate) const HELP: &str = "\
                                     runs a command where that host is
   cargo xtask cluster selftest [KIND …]
                                     brings clusters up, reads, shapes, kills, and checks that nothing is left (default:
-                                    nginx and xrootd)
+                                    all kinds)
   Exit code 3 says that this machine does not allow network namespaces.
 ";
 
@@ -48,8 +48,10 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
+    pub(crate) const ALL: [Kind; 3] = [Kind::Nginx, Kind::Xrootd, Kind::Garage];
+
     fn parse(name: &str) -> Option<Kind> {
-        [Kind::Nginx, Kind::Xrootd, Kind::Garage].into_iter().find(|kind| kind.name() == name)
+        Kind::ALL.into_iter().find(|kind| kind.name() == name)
     }
 
     fn name(self) -> &'static str {
@@ -68,7 +70,7 @@ impl Kind {
         }
     }
 
-    /// Where a server's files are, as a user names it.
+    /// Where a server's files are, as a web client names it.
     fn address(self, host: &Host) -> String {
         let ip = host.address;
         match self {
@@ -78,7 +80,15 @@ impl Kind {
         }
     }
 
-    /// The HTTP status of that address once the server is up. Garage knows no strangers.
+    /// The same as `evenkeel get` names it.
+    fn source(self, host: &Host) -> String {
+        match self {
+            Kind::Nginx | Kind::Xrootd => self.address(host),
+            Kind::Garage => format!("s3://{}/?endpoint=http://{}:3900", garage::BUCKET, host.address),
+        }
+    }
+
+    /// The HTTP status of the address once the server is up. Garage knows no strangers.
     fn first_status(self) -> &'static str {
         match self {
             Kind::Nginx | Kind::Xrootd => "200",
@@ -121,7 +131,7 @@ fn command(args: &[&str]) -> std::result::Result<(), Failure> {
             let error = network::command(&namespace(host)?, program).args(args).exec();
             return Err(format!("cannot start ip: {error}").into());
         }
-        ["selftest"] => selftest(&[Kind::Nginx, Kind::Xrootd])?,
+        ["selftest"] => selftest(&Kind::ALL)?,
         ["selftest", names @ ..] => {
             let kinds: Result<Vec<Kind>> = names.iter().map(|name| kind(name)).collect();
             selftest(&kinds?)?;
@@ -162,7 +172,7 @@ fn up(kind: Kind, options: &[&str]) -> std::result::Result<(), Failure> {
     if let Some(credentials) = cluster["credentials"].as_str() {
         println!("AWS_SHARED_CREDENTIALS_FILE={credentials}");
     }
-    list(&cluster["servers"]).for_each(|server| println!("{}", text(&server["address"])));
+    list(&cluster["servers"]).for_each(|server| println!("{}", text(&server["source"])));
     Ok(())
 }
 

@@ -39,6 +39,9 @@ fn test(kind: Kind, first: &Value, up_again: &[&str]) -> Result<()> {
     expect("s2, slower", &line_of("s2")?, " 10Mbit")?;
     expect("s1, as fast as before", &line_of("s1")?, "100Mbit")?;
     get(kind, first)?;
+    if kind == Kind::Garage {
+        conforms(first)?;
+    }
     cluster(&["shape", "s2", "none"])?;
     cluster(&["shape", "s2", "none"])?;
     expect("s2 without a limit", &line_of("s2")?, "unshaped")?;
@@ -83,10 +86,6 @@ fn read(kind: Kind, cluster: &Value) -> Result<()> {
 
 /// Reads a file by `evenkeel get` from all servers as mirrors, one of which is slow, over the network from a client.
 fn get(kind: Kind, cluster: &Value) -> Result<()> {
-    // Garage speaks S3, which `get` does not yet.
-    if kind == Kind::Garage {
-        return Ok(());
-    }
     run("cargo", &["build", "--quiet", "-p", "evenkeel-cli"])?;
     let here = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let evenkeel = here.with_file_name("evenkeel").display().to_string();
@@ -94,8 +93,9 @@ fn get(kind: Kind, cluster: &Value) -> Result<()> {
     let folder = to.display().to_string();
     // The one of a run that failed here would be found and kept.
     let _ = fs::remove_dir_all(&to);
-    let addresses: Vec<&str> = list(&cluster["servers"]).map(|server| text(&server["address"])).collect();
-    let mut args = vec!["exec", "c1", "--", &evenkeel, "get", "--json"];
+    let addresses: Vec<&str> = list(&cluster["servers"]).map(|server| text(&server["source"])).collect();
+    let credentials = credentials(cluster);
+    let mut args = vec!["exec", "c1", "--", "env", &credentials, &evenkeel, "get", "--json"];
     let metalink = to.with_extension("meta4");
     let metalink_path = metalink.display().to_string();
     if kind == Kind::Nginx {
@@ -127,6 +127,26 @@ fn get(kind: Kind, cluster: &Value) -> Result<()> {
     expect("evenkeel get", &printed, "\"unverified\":0")
 }
 
+/// Runs the suite that every source passes on a bucket, over the network from a client.
+fn conforms(cluster: &Value) -> Result<()> {
+    let test = ["cargo", "test", "--quiet", "-p", "evenkeel-store", "--test", "it"];
+    run(test[0], &[&test[1..], &["--no-run"]].concat())?;
+    let source = list(&cluster["servers"]).next().map(|server| text(&server["source"])).unwrap_or_default();
+    let source = format!("EVENKEEL_TEST_S3={}", source.replace("/?", "/suite/?"));
+    let here = ["exec", "c1", "--", "env", &source, &credentials(cluster)];
+    let printed =
+        self::cluster(&[&here[..], &test, &["--offline", "a_real_bucket", "--", "--nocapture"]].concat())?;
+    if printed.contains("skipped") {
+        return Err(format!("the suite of sources did not run: {printed}"));
+    }
+    expect("the suite of sources", &printed, "1 passed")
+}
+
+/// Where credentials are, as AWS's tools want to be told.
+fn credentials(cluster: &Value) -> String {
+    format!("AWS_SHARED_CREDENTIALS_FILE={}", text(&cluster["credentials"]))
+}
+
 /// The file that every server has.
 fn original(cluster: &Value) -> PathBuf {
     let folder = list(&cluster["servers"]).next().map(|server| text(&server["folder"]));
@@ -146,7 +166,9 @@ fn login(cluster: &Value) -> Result<Vec<String>> {
     };
     let user = format!("{}:{}", value("aws_access_key_id")?, value("aws_secret_access_key")?);
     let signature = format!("aws:amz:{}:s3", value("region")?);
-    Ok(["--aws-sigv4", &signature, "--user", &user].map(str::to_owned).to_vec())
+    // Older versions of curl do not say by themselves what they do not sign.
+    let unsigned = "x-amz-content-sha256: UNSIGNED-PAYLOAD";
+    Ok(["--aws-sigv4", &signature, "--user", &user, "-H", unsigned].map(str::to_owned).to_vec())
 }
 
 fn nothing_is_left(kind: Kind, clusters: &[&Value]) -> Result<()> {

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::bucket::{Buckets, Guard};
 use super::root;
 use super::web::{proxied, serve};
 
@@ -84,6 +85,20 @@ fn the_examples_in_the_help() {
     assert!(n_run > 10, "{n_run}");
 }
 
+/// The commands of the page on S3 find two stores, each with a key of its own, and what they hold is the same.
+fn stores() -> [(&'static str, Buckets); 2] {
+    [("EAST", "GKeast"), ("WEST", "GKwest")].map(|(name, key_id)| {
+        let guard = Guard { key_id: key_id.to_owned(), region: "us-east-1".to_owned(), public: "public/" };
+        let buckets = Buckets::start(1000, Some(guard), None);
+        for object in ["data/2026/numbers", "data/2026/squares", "public/squares"] {
+            let power = if object.ends_with("squares") { 2 } else { 1 };
+            let lines: Vec<String> = (0..100_000_u64).map(|n| format!("{}\n", n.pow(power))).collect();
+            buckets.put(object, lines.concat());
+        }
+        (name, buckets)
+    })
+}
+
 fn copy_examples(to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(root().join("examples")).unwrap() {
@@ -102,11 +117,13 @@ fn run_document(path: &Path) -> usize {
     let bash = |command: &str, folder: &Path| bash_with(command, folder, &proxied(&proxy));
     let text = fs::read_to_string(path).unwrap();
     let mut n_commands = 0;
+    let stores = stores();
+    let variables = stores.each_ref().map(|(name, buckets)| (*name, buckets.server.address.as_str()));
     for block in text.split("```console\n").skip(1) {
         let block = block.split("```").next().unwrap();
         for entry in block.split("$ ").skip(1) {
             let (command, expected) = entry.split_once('\n').unwrap();
-            let found = bash(command, folder.path());
+            let found = bash_with(command, folder.path(), &variables);
             let (expected, found): (Vec<&str>, Vec<&str>) =
                 (expected.trim_end().lines().collect(), found.trim_end().lines().collect());
             let alike =
@@ -154,7 +171,7 @@ fn bash(command: &str, folder: &Path) -> String {
     bash_with(command, folder, &[])
 }
 
-/// The same with these variables.
+/// The same with environment variables set.
 fn bash_with(command: &str, folder: &Path, variables: &[(&str, &str)]) -> String {
     let bin = PathBuf::from(env!("CARGO_BIN_EXE_evenkeel"));
     let path = format!("{}:{}", bin.parent().unwrap().display(), std::env::var("PATH").unwrap());

@@ -6,6 +6,9 @@ mod apply;
 mod assign;
 mod bad_input;
 mod browser;
+#[allow(dead_code)] // the tests of sources use the rest
+#[path = "../../../evenkeel-store/tests/it/bucket.rs"]
+mod bucket;
 mod collective;
 mod columns;
 mod compare;
@@ -19,6 +22,9 @@ mod pages;
 mod place;
 mod reproduce;
 mod round_trip;
+#[allow(dead_code)]
+#[path = "../../../evenkeel-store/tests/it/serve.rs"]
+mod serve;
 mod simulate;
 mod sources;
 mod steps;

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod balanced;
 mod faults;
 mod files;
 mod policies;

@@ -15,7 +15,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
 }
 
 /// The problem that a status means, unless it is a success.
-pub(super) fn refusal(status: StatusCode, headers: &HeaderMap) -> Option<Problem> {
+pub(crate) fn refusal(status: StatusCode, headers: &HeaderMap) -> Option<Problem> {
     Some(match status {
         status if status.is_success() => return None,
         StatusCode::NOT_FOUND | StatusCode::GONE => Problem::NotFound,
@@ -41,7 +41,7 @@ fn retry_after(text: &str) -> Option<Duration> {
 }
 
 /// The problem behind an error of the connection.
-pub(super) fn broken(error: &reqwest::Error) -> Problem {
+pub(crate) fn broken(error: &reqwest::Error) -> Problem {
     if error.is_timeout() {
         return Problem::TimedOut;
     }
@@ -57,12 +57,12 @@ pub(super) fn broken(error: &reqwest::Error) -> Problem {
 }
 
 /// The length of the body of an answer.
-pub(super) fn length(headers: &HeaderMap) -> Option<u64> {
+pub(crate) fn length(headers: &HeaderMap) -> Option<u64> {
     text(headers, CONTENT_LENGTH.as_str())?.parse().ok()
 }
 
 /// The tag of the version that the server has.
-pub(super) fn entity_tag(headers: &HeaderMap) -> Option<String> {
+pub(crate) fn entity_tag(headers: &HeaderMap) -> Option<String> {
     text(headers, ETAG.as_str()).map(str::to_owned)
 }
 
@@ -86,7 +86,7 @@ pub(super) fn hashes(headers: &HeaderMap) -> Vec<Hash> {
 }
 
 /// Whether the answer is the whole object.
-pub(super) fn is_whole(headers: &HeaderMap, object: &Object) -> Result<(), Problem> {
+pub(crate) fn is_whole(headers: &HeaderMap, object: &Object) -> Result<(), Problem> {
     match length(headers) {
         Some(bytes) if bytes != object.bytes => Err(Problem::Changed),
         _ => has_not_changed(headers, object),
@@ -94,7 +94,7 @@ pub(super) fn is_whole(headers: &HeaderMap, object: &Object) -> Result<(), Probl
 }
 
 /// Whether the answer is this range of the object.
-pub(super) fn is_range(headers: &HeaderMap, object: &Object, range: &Range<u64>) -> Result<(), Problem> {
+pub(crate) fn is_range(headers: &HeaderMap, object: &Object, range: &Range<u64>) -> Result<(), Problem> {
     let told = text(headers, CONTENT_RANGE.as_str()).unwrap_or_default();
     let expected = format!("bytes {}-{}/", range.start, range.end - 1);
     match told.strip_prefix(&expected) {

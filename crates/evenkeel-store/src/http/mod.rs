@@ -1,7 +1,7 @@
 //! Web servers: plain HTTP with ranges, and folders listed by WebDAV or by an index page.
 
 mod announced;
-mod answer;
+pub(crate) mod answer;
 mod grid;
 mod listing;
 

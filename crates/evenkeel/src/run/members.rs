@@ -117,14 +117,5 @@ impl Executor {
     pub(super) fn on_replica_lost(&mut self, request: u32, server: ServerId, out: &mut Vec<Action>) {
         self.leave_plan();
         self.forget_replica(request, server, out);
-        if self.requests.is_open(request) {
-            let pieces: Vec<u32> = self.ring(self.requests[request].first).collect();
-            for piece in pieces {
-                let waits = matches!(self.marks.state(piece), State::Undecided | State::Parked);
-                if waits && !self.has_holder(piece) {
-                    self.place(piece, None, out);
-                }
-            }
-        }
     }
 }

@@ -164,26 +164,23 @@ impl Executor {
         }
     }
 
-    /// A server holds nothing of a request: the pieces of the request that wait there go elsewhere.
+    /// A server holds nothing of a request: the pieces of the request that wait there, or for it, go elsewhere.
     pub(super) fn forget_replica(&mut self, request: u32, server: ServerId, out: &mut Vec<Action>) {
         let known = &mut self.requests[request];
         known.holders.retain(|holder| *holder != server);
-        let first = known.first;
-        let mut next = first;
-        while next != NONE {
+        for piece in self.ring(self.requests[request].first).collect::<Vec<u32>>() {
             if !self.requests.is_open(request) {
                 return;
             }
-            let piece = self.pieces[next as usize];
-            if self.marks.state(next) == State::Queued && piece.server == server {
-                let (client, _) = self.leave_lists(next);
-                self.place(next, None, out);
-                // Others may have waited behind it.
-                self.to_look_at.extend([End::Server(server.0), End::Client(client.0)]);
-            }
-            next = piece.next;
-            if next == first {
-                return;
+            match self.marks.state(piece) {
+                State::Queued if self.pieces[piece as usize].server == server => {
+                    let (client, _) = self.leave_lists(piece);
+                    self.place(piece, None, out);
+                    // Others may have waited behind it.
+                    self.to_look_at.extend([End::Server(server.0), End::Client(client.0)]);
+                }
+                State::Undecided | State::Parked if !self.has_holder(piece) => self.place(piece, None, out),
+                _ => {}
             }
         }
     }

@@ -993,3 +993,44 @@ fn under_a_limit_nobody_is_forgotten() {
     }
     assert_eq!(requests, [3, 1, 0, 2]);
 }
+
+/// A piece that waited for a server which then turns out not to hold its request does not wait for ever. A campaign found
+/// this world.
+#[test]
+fn nobody_waits_for_a_server_that_does_not_hold_it() {
+    let of_blocks = |blocks, replicas| (0, blocks, replicas);
+    let (zero, one, both): (&[usize], &[usize], &[usize]) = (&[0], &[1], &[0, 1]);
+    let requests = [
+        of_blocks(1, both),
+        of_blocks(4, zero),
+        of_blocks(4, one),
+        of_blocks(2, both),
+        of_blocks(1, one),
+        of_blocks(2, one),
+        of_blocks(1, one),
+        of_blocks(3, zero),
+        of_blocks(3, both),
+        of_blocks(2, one),
+        of_blocks(1, one),
+        of_blocks(4, both),
+        of_blocks(4, both),
+        of_blocks(0, one),
+        of_blocks(4, zero),
+        of_blocks(0, one),
+    ];
+    let mut scene = arriving(1, 2, &requests);
+    scene.clients[0].slots = 3;
+    for (server, millionths, backlog) in [(0, 2_000_000, 5), (1, 2_500_000, 4)] {
+        scene.servers[server].speed = Speed::from_millionths(millionths).expect("a speed");
+        scene.servers[server].backlog = backlog;
+    }
+    let settings = Settings {
+        decide: Decide::WhenFree,
+        late: Late::Share(0.0),
+        hedge_after: Late::AfterNs(SECOND),
+        hedge_blocks: 3,
+        ..Settings::default()
+    };
+    let chaos = Chaos { slow: 80, fail: 80, late: 80, outages: 60, cause: 30, ..Chaos::default() };
+    assert_survives(&scene, settings, chaos, 13_933_609_032_192_744_922, 0);
+}
