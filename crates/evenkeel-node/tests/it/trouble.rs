@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -171,6 +171,7 @@ async fn a_wrong_certificate() {
     let mut liar = Command::new("openssl")
         .args(["s_server", "-quiet", "-www", "-accept", &port.to_string()])
         .args(["-key", &at("key"), "-cert", &at("certificate")])
+        .stdin(Stdio::null())
         .spawn()
         .unwrap();
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
