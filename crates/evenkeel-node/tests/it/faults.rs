@@ -131,7 +131,7 @@ async fn random_schedule(seed: u64) -> Figures {
     }
     let has_digests = !is_one_in(1, 4);
     let mut servers = Vec::new();
-    for mirror in 0..1 + u64::from(dice[2] % 4) {
+    for mirror in 0..=u64::from(dice[2] % 4) {
         // Up to half of the requests go wrong.
         let n_in_256 = dice[3] / 2;
         let schedule = move |n| {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -35,12 +35,11 @@ fn arrived<'a>(files: &'a Files, to: &Path, report: &Report) -> Vec<&'a str> {
     let mut arrived = Vec::new();
     for (path, data) in files {
         let key = path.replace("%2F", "/").replace("%C3%A4", "ä").replace("%C3%B6", "ö");
-        match report.failures.iter().find(|failure| failure.key == key) {
-            Some(failure) => assert!(!failure.why.is_empty()),
-            None => {
-                assert_eq!(fs::read(to.join(&key)).ok().as_ref(), Some(data), "{key}");
-                arrived.push(path.as_str());
-            }
+        if let Some(failure) = report.failures.iter().find(|failure| failure.key == key) {
+            assert!(!failure.why.is_empty());
+        } else {
+            assert_eq!(fs::read(to.join(&key)).ok().as_ref(), Some(data), "{key}");
+            arrived.push(path.as_str());
         }
     }
     arrived
@@ -171,6 +170,7 @@ async fn a_wrong_certificate() {
     let mut liar = Command::new("openssl")
         .args(["s_server", "-quiet", "-www", "-accept", &port.to_string()])
         .args(["-key", &at("key"), "-cert", &at("certificate")])
+        .stdin(Stdio::null())
         .spawn()
         .unwrap();
     while std::net::TcpStream::connect(("127.0.0.1", port)).is_err() {
@@ -201,7 +201,7 @@ async fn a_listing_that_trickles() {
         while let Ok((mut stream, _)) = listener.accept().await {
             answers.spawn(async move {
                 // It asks before it is answered.
-                stream.read(&mut [0; 4096]).await.ok()?;
+                stream.read_u8().await.ok()?;
                 let head = "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000000\r\n\r\n";
                 stream.write_all(head.as_bytes()).await.ok()?;
                 while stream.write_all(b" ").await.is_ok() {
