@@ -114,11 +114,11 @@ fn run_document(path: &Path) -> usize {
     let hosts = tempfile::tempdir().unwrap();
     sites(hosts.path());
     let proxy = serve(hosts.path());
-    let bash = |command: &str, folder: &Path| bash_with(command, folder, &proxied(&proxy));
     let text = fs::read_to_string(path).unwrap();
     let mut n_commands = 0;
     let stores = stores();
-    let variables = stores.each_ref().map(|(name, buckets)| (*name, buckets.server.address.as_str()));
+    let mut variables: Vec<(&str, &str)> = proxied(&proxy).to_vec();
+    variables.extend(stores.iter().map(|(name, buckets)| (*name, buckets.server.address.as_str())));
     for block in text.split("```console\n").skip(1) {
         let block = block.split("```").next().unwrap();
         for entry in block.split("$ ").skip(1) {

@@ -68,6 +68,11 @@ fn json(args: &[&str], folder: &Path) -> Value {
     serde_json::from_str(&printed(args, folder)).expect("one JSON object")
 }
 
+/// The summary that a `get` prints after its events.
+fn summary(args: &[&str], folder: &Path) -> Value {
+    serde_json::from_str(printed(args, folder).lines().last().unwrap_or_default()).expect("lines of JSON")
+}
+
 /// A folder with these files.
 fn folder_with(files: &[(&str, &str)]) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();

@@ -136,7 +136,7 @@ fn probed_rates_are_a_servers_file() {
     let score = [&["score"], &MIRRORS[..], &["--servers", "rates.csv", "--json"]].concat();
     assert!(json(&score, folder.path())["lower_bound_seconds"].as_f64() > Some(0.0));
     let get = [&["get"], &MIRRORS[..], &["--servers", "rates.csv", "--json", "to"]].concat();
-    assert_eq!(json(&get, folder.path())["failed"], 0);
+    assert_eq!(summary(&get, folder.path())["failed"], 0);
     let alone = [&["probe"], &MIRRORS[..], &["--seconds", "1", "--alone"]].concat();
     assert!(printed(&alone, folder.path()).contains("/s"));
     // A server without data cannot be measured.
@@ -161,7 +161,7 @@ fn a_manifest_is_a_source() {
         folder.path().display()
     );
     fs::write(folder.path().join("m.csv"), manifest).unwrap();
-    let got = json(&["get", "--manifest", "m.csv", "to", "--json"], folder.path());
+    let got = summary(&["get", "--manifest", "m.csv", "to", "--json"], folder.path());
     assert_eq!((&got["failed"], &got["unverified"]), (&0.into(), &1.into()), "{got}");
     assert!(got["damaged"][0].as_str().unwrap().contains("a: its sha-256 is wrong"), "{got}");
     assert_eq!(fs::read_to_string(folder.path().join("to/a")).unwrap(), "x".repeat(3000));

@@ -53,10 +53,10 @@ async fn pages_come_one_by_one() {
     (0..95).for_each(|n| buckets.put(&format!("b/{n}"), "data"));
     let source = open(&buckets.address("b")).unwrap();
     let mut pages = source.list();
-    assert_eq!(pages.next().await.unwrap().unwrap().len(), 10);
+    assert_eq!(pages.next().await.unwrap().unwrap().objects.len(), 10);
     // One for the page, one about the first object.
     assert_eq!(buckets.asked.lock().unwrap().len(), 2);
-    let rest: Vec<usize> = pages.map(|page| page.unwrap().len()).collect().await;
+    let rest: Vec<usize> = pages.map(|page| page.unwrap().objects.len()).collect().await;
     assert_eq!(rest, [10, 10, 10, 10, 10, 10, 10, 10, 5]);
 }
 
