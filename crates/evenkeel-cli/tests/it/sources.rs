@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::process::{Command, Output};
 
-use super::{assert_refused, evenkeel, folder_with, json, printed, stderr, stdout};
+use super::{assert_refused, evenkeel, folder_with, json, printed, stderr, stdout, summary};
 
 /// A folder that may not be listed is reported, and everything else is read.
 #[test]
