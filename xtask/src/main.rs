@@ -19,6 +19,8 @@ Tasks:
                                     170, which makes a million)
   cargo xtask campaign faults [N]   the live client with N times as many random faults as in the tests (default 25: 600
                                     schedules with real sockets, 50,000 in simulated time)
+  cargo xtask campaign live …       get against aria2, on nginx behind shaped links, as tables; as root. Options of
+                                    bench/live.py, such as --mib 1024 --repeat 3 --only slow
 ";
 
 fn main() -> ExitCode {
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         ["campaign", "worlds", times] => campaign::worlds(times),
         ["campaign", "faults"] => campaign::faults("25"),
         ["campaign", "faults", times] => campaign::faults(times),
+        ["campaign", "live", options @ ..] => campaign::live(options),
         ["cluster", rest @ ..] => return cluster::main(rest),
         _ => {
             print!("{HELP}{}", cluster::HELP);
