@@ -66,7 +66,7 @@ variables.
 
 The plan reads from each server what it can send in the least time for all, by rates that are measured at first or given in \
 --servers. A server that turns out slow or fails gets less; what arrives late is read elsewhere, too, within a twentieth of \
-all bytes. Files get their names when they are complete, on disk and verified. After Ctrl-C or a crash the same command goes \
+all bytes, or 4 MiB. Files get their names when they are complete, on disk and verified. After Ctrl-C or a crash the same command goes \
 on where it stopped.
 
 With --ranks, several processes, on one host or many, share the work without talking to each other: each makes the same plan \

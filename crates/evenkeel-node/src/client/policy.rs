@@ -12,6 +12,8 @@ use super::work::BYTE_NS;
 
 /// The share of all bytes that may be read twice because a transfer is late.
 const HEDGED_SHARE: u64 = 20;
+/// At least this many: else nothing of a small data set could be read elsewhere when its server is slow.
+const LEAST_HEDGED: u64 = 4 << 20;
 /// No transfer is late before this time: servers take a while to answer, and networks send in bursts.
 const LEAST_LATE_NS: u64 = 100_000_000;
 
@@ -90,7 +92,7 @@ pub(super) struct Decided {
 
 /// How the executor carries out a policy.
 pub(super) fn settings(policy: &Policy, batch: &Batch) -> Result<Settings, Undrivable> {
-    let hedge_blocks = batch.total_blocks() / HEDGED_SHARE;
+    let hedge_blocks = (batch.total_blocks() / HEDGED_SHARE).max(LEAST_HEDGED);
     let settings = match Way::of(policy)? {
         Way::Mended => Settings { hedge_blocks, ..Settings::default() },
         Way::AsChosen => Settings { replan_after: None, ..Settings::default() },
