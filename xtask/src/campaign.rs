@@ -68,7 +68,8 @@ pub(crate) fn live(options: &[&str]) -> Result<()> {
     require_program("aria2c", &["--version"], &["aria2"])?;
     run_with("cargo", &["build", "--release", "--quiet", "-p", "evenkeel-cli"], &[])?;
     let xtask = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    let (evenkeel, xtask) = (target().join("release/evenkeel").display().to_string(), xtask.display().to_string());
+    let (evenkeel, xtask) =
+        (target().join("release/evenkeel").display().to_string(), xtask.display().to_string());
     let args = [&["bench/live.py", "--evenkeel", &evenkeel, "--xtask", &xtask], options].concat();
     run_with("python3", &args, &[("PYTHONDONTWRITEBYTECODE", "1")])
 }

@@ -19,6 +19,7 @@ use self::address::Address;
 use self::session::{Ask, Session, endpoint_of_environment};
 use self::xml::{Entry, Page};
 use crate::error::{Problem, StoreError};
+use crate::exact::exactly;
 use crate::hash::{Algorithm, Hash};
 use crate::http::answer;
 use crate::{Body, Object, Source};
@@ -304,10 +305,11 @@ impl Source for S3 {
                 )));
             }
             let address = object.address.clone();
+            let named = address.clone();
             let chunks = response.bytes_stream();
-            Ok(chunks
-                .map(move |chunk| chunk.map_err(|error| answer::broken(&error).at(address.as_str())))
-                .boxed())
+            let chunks =
+                chunks.map(move |chunk| chunk.map_err(|error| answer::broken(&error).at(named.as_str())));
+            Ok(exactly(range.end - range.start, address, chunks.boxed()).boxed())
         }
         .boxed()
     }
