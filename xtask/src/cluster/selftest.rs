@@ -72,7 +72,7 @@ fn read(kind: Kind, cluster: &Value) -> Result<()> {
         fs::write(&file, &bytes).map_err(|error| format!("{}: {error}", file.display()))?;
         if kind == Kind::Garage {
             // Its folders hold its own format.
-            curl(&["--fail", "-T", &file.display().to_string()])?;
+            curl(&["--fail", "--retry", "20", "--retry-delay", "1", "-T", &file.display().to_string()])?;
         }
         let range = curl(&["-r", "500000-500018", "-w", " %{http_code}"])?;
         expect(&url, &range, "000050000\n000050001 206")?;
