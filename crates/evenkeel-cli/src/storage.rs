@@ -10,6 +10,7 @@ use evenkeel_formats::{quoted, write_batch_csv};
 
 use crate::cli::StorageArgs;
 use crate::commands::locate;
+use crate::commands::sources::is_metalink;
 use crate::input::Source;
 
 impl StorageArgs {
@@ -33,11 +34,9 @@ impl StorageArgs {
 
     /// Whether a path names storage, not a file about it.
     fn is_storage(&self, path: &Path) -> bool {
-        let is_metalink =
-            path.extension().is_some_and(|extension| extension == "meta4" || extension == "metalink");
         let is_address = path.to_str().is_some_and(|text| text.contains("://"));
         // Beside mirrors it is a source that is one too many, and is refused as such.
-        is_address || is_metalink || path.is_dir() || !self.source.mirrors.is_empty()
+        is_address || is_metalink(path) || path.is_dir() || !self.source.mirrors.is_empty()
     }
 
     /// What is on storage, written in a format that can be read.

@@ -6,6 +6,7 @@
 
 mod balanced;
 mod client;
+mod health;
 
 pub use balanced::{Balanced, BalancedOptions, MirrorReport};
 pub use client::{

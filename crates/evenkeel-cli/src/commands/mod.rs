@@ -20,7 +20,7 @@ mod reproduce;
 mod score;
 mod shell;
 mod simulate;
-mod sources;
+pub(crate) mod sources;
 mod watch;
 
 use anyhow::{Context, Result, anyhow};

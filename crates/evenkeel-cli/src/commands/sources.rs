@@ -17,8 +17,7 @@ const MOST_METALINK_BYTES: usize = 64 << 20;
 
 /// Opens a source: a Metalink if its name says so, else what is at the address. A web server is asked where else a file is.
 pub(super) async fn open(address: &str, trust: Trust) -> Result<Box<dyn Source>> {
-    let extension = Path::new(address).extension();
-    let is_metalink = extension.is_some_and(|extension| extension == "meta4" || extension == "metalink");
+    let is_metalink = is_metalink(Path::new(address));
     let web = evenkeel_store::over_http(address).await?;
     let is_web = web.starts_with("http://") || web.starts_with("https://");
     let (files, origin) = if is_metalink && is_web {
@@ -37,6 +36,11 @@ pub(super) async fn open(address: &str, trust: Trust) -> Result<Box<dyn Source>>
     let (metalink, unusable) = Metalink::new(files, origin, trust).await;
     tell(unusable.into_iter())?;
     Ok(Box::new(metalink))
+}
+
+/// Whether a file or an address is a Metalink, as its name says.
+pub(crate) fn is_metalink(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "meta4" || extension == "metalink")
 }
 
 /// Whether an address is of XRootD's own protocol, so that it has to be asked where it serves HTTP.

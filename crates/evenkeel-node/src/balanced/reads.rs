@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use evenkeel::model::{
@@ -19,9 +19,10 @@ use object_store::{Attributes, Error, GetOptions, GetRange, ObjectMeta, ObjectSt
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use super::{BalancedOptions, MirrorReport, Pin, failure, lock};
+use crate::health::Health;
 
 /// A request takes a mirror as long as this many bytes, whatever its size. So small reads say something about the speed
 /// of a mirror, too.
@@ -34,8 +35,6 @@ const HEDGED_SHARE: f64 = 0.05;
 const FIRST_HEDGED_PIECES: u64 = 8;
 /// How often the executor is told how far a transfer is. Networks send in bursts, which say nothing about a mirror.
 const TOLD_EVERY: Duration = Duration::from_millis(20);
-/// A mirror where this many transfers fail in a row is left alone for a while.
-const MOST_IN_A_ROW: u32 = 4;
 
 /// What to read.
 #[derive(Clone, Debug)]
@@ -199,14 +198,6 @@ fn executor(names: &[String], options: &BalancedOptions) -> Result<Executor> {
     Executor::new(&batch, &cluster, &Schedule::default(), settings, 0).map_err(|error| wrong(&error))
 }
 
-/// How a mirror has done lately.
-#[derive(Debug, Default)]
-struct Health {
-    n_in_a_row: u32,
-    /// When it gets another chance.
-    back_at: Option<Instant>,
-}
-
 /// A job that is under way.
 struct Open {
     job: Arc<Job>,
@@ -240,7 +231,7 @@ impl Task {
             self.give_chances();
             let wake_at =
                 self.executor.wake_at().and_then(|ns| self.begun.checked_add(Duration::from_nanos(ns)));
-            let back_at = self.health.iter().filter_map(|health| health.back_at).min();
+            let back_at = self.health.iter().filter_map(Health::back_at).min();
             let wake_at = [wake_at, back_at].into_iter().flatten().min();
             let wake_at = wake_at.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
             tokio::select! {
@@ -248,7 +239,7 @@ impl Task {
                     Some(message) => self.on_message(message),
                     None => break,
                 },
-                () = tokio::time::sleep_until(wake_at.into()) => self.tell(Event::Wake),
+                () = tokio::time::sleep_until(wake_at) => self.tell(Event::Wake),
             }
         }
         self.transfers.values().for_each(|transfer| transfer.task.abort());
@@ -309,21 +300,17 @@ impl Task {
         }
         self.tell(Event::Failed { transfer, cause });
         if matches!(cause, Cause::Unreachable | Cause::TimedOut) {
-            let health = &mut self.health[mirror];
-            health.n_in_a_row += 1;
-            if health.n_in_a_row == MOST_IN_A_ROW {
-                health.back_at = Some(Instant::now() + self.patience / 2);
+            // Never for good: a store may live for weeks.
+            if self.health[mirror].fails(self.patience / 2, u32::MAX) {
                 self.tell(Event::ServerDown { server: ServerId(mirror as u32) });
             }
         }
     }
 
-    /// Tries mirrors again that were left alone for long enough. Their next failure is one too many.
+    /// Tries mirrors again that were left alone for long enough.
     fn give_chances(&mut self) {
         for mirror in 0..self.health.len() {
-            let health = &mut self.health[mirror];
-            if health.back_at.is_some_and(|at| at <= Instant::now()) {
-                (health.back_at, health.n_in_a_row) = (None, MOST_IN_A_ROW - 1);
+            if self.health[mirror].revive() {
                 self.tell(Event::ServerUp { server: ServerId(mirror as u32) });
             }
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Read};
+use std::io;
 use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
@@ -16,7 +16,7 @@ use super::{journal, ranks};
 /// How the names of journals and of incomplete files begin.
 const OURS: &str = ".evenkeel-";
 /// Bytes read at once to compute a checksum.
-pub(super) const CHUNK: usize = 1 << 20;
+const CHUNK: usize = 1 << 20;
 /// The longest name of a file on the usual file systems.
 const MOST_NAME_BYTES: usize = 255;
 
@@ -201,7 +201,7 @@ impl Place {
         match hash {
             _ if bytes == 0 => Ok(Existing::Same),
             None => Ok(Existing::Unknown),
-            Some(hash) if checksum(&self.path, hash)? == *hash => Ok(Existing::Same),
+            Some(hash) if checksum(&File::open(&self.path)?, 0..bytes, hash)? == *hash => Ok(Existing::Same),
             Some(_) => Ok(Existing::Other),
         }
     }
@@ -221,28 +221,30 @@ pub(super) enum Existing {
     InTheWay,
 }
 
-/// The checksum of a file, by the algorithm of another.
-pub(super) fn checksum(path: &Path, like: &Hash) -> io::Result<Hash> {
-    let (mut file, mut hasher) = (File::open(path)?, Hasher::new(like.algorithm));
-    let mut chunk = vec![0; CHUNK];
-    loop {
-        match file.read(&mut chunk)? {
-            0 => return Ok(hasher.finish()),
-            n => hasher.update(&chunk[..n]),
-        }
+/// Reads a range of a file, chunk by chunk.
+pub(super) fn read_chunks(file: &File, range: Range<u64>, mut each: impl FnMut(&[u8])) -> io::Result<()> {
+    let mut at = range.start;
+    let mut chunk = vec![0; CHUNK.min(usize::try_from(range.end - range.start).unwrap_or(CHUNK))];
+    while at < range.end {
+        let n = (range.end - at).min(CHUNK as u64) as usize;
+        file.read_exact_at(&mut chunk[..n], at)?;
+        each(&chunk[..n]);
+        at += n as u64;
     }
+    Ok(())
+}
+
+/// The checksum of a range of a file, by the algorithm of another.
+pub(super) fn checksum(file: &File, range: Range<u64>, like: &Hash) -> io::Result<Hash> {
+    let mut hasher = Hasher::new(like.algorithm);
+    read_chunks(file, range, |chunk| hasher.update(chunk))?;
+    Ok(hasher.finish())
 }
 
 /// The CRC-32C of a range of a file.
 pub(super) fn crc32c_of(file: &File, range: Range<u64>) -> io::Result<u32> {
     let mut crc = Crc::default();
-    let (mut at, mut chunk) = (range.start, vec![0; CHUNK]);
-    while at < range.end {
-        let n = (range.end - at).min(CHUNK as u64) as usize;
-        file.read_exact_at(&mut chunk[..n], at)?;
-        crc.update(&chunk[..n]);
-        at += n as u64;
-    }
+    read_chunks(file, range, |chunk| crc.update(chunk))?;
     Ok(crc.finish())
 }
 

@@ -22,6 +22,7 @@ use super::happening::{self, Choosing, Ending, Happening};
 use super::limit::Limit;
 use super::sink::Sink;
 use super::work::{Item, Planned};
+use crate::health::{Health, MOST_IN_A_ROW};
 
 /// Messages that may wait for the driver. Transfers wait when there are more, and so do their servers.
 const N_MESSAGES: usize = 64;
@@ -31,8 +32,6 @@ const MOST_HELD: u64 = 4 << 20;
 const TICK: Duration = Duration::from_millis(100);
 /// How often the executor is told how far a transfer is. Networks send in bursts, which say nothing about a server.
 const TOLD_EVERY: Duration = Duration::from_millis(50);
-/// A server where this many transfers fail in a row is left alone for a while.
-const MOST_IN_A_ROW: u32 = 4;
 /// How often a server that is left alone gets another chance, unless it uses one.
 const MOST_CHANCES: u32 = 2;
 /// Fewer bytes than this within the patience are as good as none.
@@ -82,17 +81,6 @@ struct Receiving {
     /// When the executor was last told how far it is.
     told: Instant,
     task: AbortHandle,
-}
-
-/// How a server has done lately.
-#[derive(Clone, Debug, Default)]
-struct Health {
-    /// Failures since something last arrived whole.
-    n_in_a_row: u32,
-    /// How often it has been given another chance since then.
-    n_chances: u32,
-    /// When it gets the next one.
-    back_at: Option<Instant>,
 }
 
 /// What became of the items.
@@ -197,7 +185,7 @@ impl Run<'_> {
         while !self.executor.is_idle() {
             self.give_chances().await?;
             let wake_at = self.executor.wake_at().map(|at_ns| self.begun + Duration::from_nanos(at_ns));
-            let back_at = self.health.iter().filter_map(|health| health.back_at).min();
+            let back_at = self.health.iter().filter_map(Health::back_at).min();
             let wake_at = [wake_at, back_at].into_iter().flatten().min();
             let wake_at = wake_at.unwrap_or_else(|| Instant::now() + self.driver.patience);
             // In this order: those that are ready now and then come before those that may always be ready.
@@ -294,29 +282,21 @@ impl Run<'_> {
         }
     }
 
-    /// A transfer failed. Once too many have, the server is left alone for a while, so that a data set with many
-    /// objects does not wait for each of them in turn.
+    /// A transfer failed. Once too many have, the server is left alone for a while.
     async fn blame(&mut self, server: usize) -> io::Result<()> {
-        let health = &mut self.health[server];
-        health.n_in_a_row += 1;
-        if health.n_in_a_row != MOST_IN_A_ROW {
+        if !self.health[server].fails(self.driver.patience / 2, MOST_CHANCES) {
             return Ok(());
         }
-        health.n_chances += 1;
-        let is_last = health.n_chances > MOST_CHANCES;
-        health.back_at = (!is_last).then(|| Instant::now() + self.driver.patience / 2);
         let Driver { catalogue, tallies, watch, .. } = &mut self.driver;
         let why = tallies[server].last_error.as_deref().unwrap_or_default().into();
         watch(Happening::Down { server: catalogue.servers()[server].as_str().into(), why });
         self.tell(Event::ServerDown { server: ServerId(server as u32) }).await
     }
 
-    /// Tries servers again that were left alone for long enough. Their next failure is one too many.
+    /// Tries servers again that were left alone for long enough.
     async fn give_chances(&mut self) -> io::Result<()> {
         for server in 0..self.health.len() {
-            let health = &mut self.health[server];
-            if health.back_at.is_some_and(|at| at <= Instant::now()) {
-                (health.back_at, health.n_in_a_row) = (None, MOST_IN_A_ROW - 1);
+            if self.health[server].revive() {
                 let Driver { catalogue, watch, .. } = &mut self.driver;
                 watch(Happening::Up { server: catalogue.servers()[server].as_str().into() });
                 self.tell(Event::ServerUp { server: ServerId(server as u32) }).await?;

@@ -313,6 +313,7 @@ impl<'a> Get<'a> {
                     failed.insert(object, why);
                 }
             }
+            // What is read from one server after the other has failed at this one only.
             failed.retain(|&object, _| !self.tried.contains_key(&object) || !self.read_alone(object));
             n_unverified += self.commit(intact, &mut failed, watch).await?;
             items = self.items();
@@ -446,6 +447,7 @@ impl<'a> Get<'a> {
             let results = destination.commit(targets.iter().map(|target| &target.place))?;
             io::Result::Ok((targets, results))
         };
+        let commit = self.sink.locked(commit);
         let (targets, results) = spawn_blocking(commit).await.map_err(io::Error::other)??;
         let mut n_unverified = 0;
         for (target, result) in targets.iter().zip(results) {
@@ -577,13 +579,16 @@ impl<'a> Get<'a> {
         };
         let journal = self.sink.finish().await?;
         let is_complete = report.failures.is_empty() && !was_stopped;
+        // Another read into this folder may have been interrupted.
+        let is_there = |key: &String| self.destination.place(key).is_ok_and(|place| place.part.exists());
+        let is_last = is_complete && !journal.foreign_keys().any(is_there);
         match &self.agreement {
             Some(agreement) if is_complete && agreement.finish()? => journal.remove_all()?,
             // What was received of objects that failed is worth keeping.
-            _ if is_complete || journal.is_empty() => journal.remove()?,
+            _ if is_last || journal.is_empty() => journal.remove()?,
             _ => {}
         }
-        if is_complete && self.agreement.is_none() {
+        if is_last && self.agreement.is_none() {
             self.destination.forget_ranks()?;
         }
         Ok(report)
@@ -660,7 +665,15 @@ fn prepare_object(
 ) -> io::Result<(Result<Option<Target>, String>, Ranges)> {
     let path = place.path.display().to_string();
     let refuse = |why: String| Ok((Err(why), Ranges::default()));
-    match place.is_there(object.bytes, object.hashes.first())? {
+    let existing = match place.is_there(object.bytes, object.hashes.first())? {
+        // Its pieces can be compared.
+        Existing::Unknown if object.pieces.is_some() => {
+            let is_same = pieces::broken(object, false, &place.path)?.is_empty();
+            if is_same { Existing::Same } else { Existing::Other }
+        }
+        existing => existing,
+    };
+    match existing {
         Existing::Same => {
             // An earlier read of another version may have been interrupted.
             place.remove_part()?;

@@ -5,12 +5,14 @@
 //! neither the journal nor the data has to be synced while reading goes on, and a line that was torn by a crash costs
 //! one range.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 use std::ops::Range;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -19,6 +21,8 @@ pub(super) const NAME: &str = ".evenkeel-journal";
 const FORMAT: u32 = 1;
 /// The maximum length of a line. Keys have at most a kilobyte in most stores.
 const MOST_LINE_BYTES: u64 = 1 << 16;
+/// How long to wait for a journal that somebody else has open. A read that was given up may still write its last bytes.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// A range of an object that was received, or that turned out to be worthless.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -45,10 +49,14 @@ impl Record {
 pub(super) struct Journal {
     path: PathBuf,
     file: BufWriter<File>,
+    /// The same file: it stays locked until both are closed.
+    lock: Arc<File>,
     /// The other journals in the folder: of ranks, or of reads without ranks.
     others: Vec<PathBuf>,
     /// For ranks: keeps reads without ranks out.
     gate: Option<Gate>,
+    /// Keys that have records but are not wanted now. Not for ranks, whose other keys are those of other ranks.
+    foreign: HashSet<String>,
 }
 
 /// The journal of reads without ranks, shared by all ranks so that no such read begins.
@@ -75,8 +83,8 @@ impl Journal {
                 (open_locked(&own, File::try_lock)?, own, Some(Gate { path, _file: gate }))
             }
         };
-        let mut records = HashMap::new();
-        read(&mut file, is_wanted, &mut records)?;
+        let (mut records, mut foreign) = (HashMap::new(), HashSet::new());
+        read(&mut file, is_wanted, &mut records, &mut foreign)?;
         // What follows a torn line must not be appended to it.
         if line_is_open(&mut file)? {
             file.write_all(b"\n")?;
@@ -87,7 +95,7 @@ impl Journal {
             let is_journal = entry.file_name().as_encoded_bytes().starts_with(NAME.as_bytes());
             if is_journal && entry.path() != path && entry.file_type()?.is_file() {
                 match File::open(entry.path()) {
-                    Ok(mut file) => read(&mut file, is_wanted, &mut records)?,
+                    Ok(mut file) => read(&mut file, is_wanted, &mut records, &mut foreign)?,
                     // Its rank is done.
                     Err(error) if error.kind() == ErrorKind::NotFound => continue,
                     Err(error) => return Err(error),
@@ -95,7 +103,21 @@ impl Journal {
                 others.push(entry.path());
             }
         }
-        Ok((Self { path, file: BufWriter::new(file), others, gate }, records))
+        if rank.is_some() {
+            foreign.clear();
+        }
+        let lock = Arc::new(file.try_clone()?);
+        Ok((Self { path, file: BufWriter::new(file), lock, others, gate, foreign }, records))
+    }
+
+    /// A task that keeps other reads out of the destination until it is done, even if this one is given up.
+    pub(super) fn locked<T, F: FnOnce() -> T>(&self, task: F) -> impl FnOnce() -> T + use<T, F> {
+        let lock = Arc::clone(&self.lock);
+        move || {
+            let done = task();
+            drop(lock);
+            done
+        }
     }
 
     /// Adds a record. It reaches the file with the next [`flush`](Self::flush) at the latest.
@@ -106,6 +128,11 @@ impl Journal {
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.file.flush()
+    }
+
+    /// The keys of other data that is recorded here.
+    pub(super) fn foreign_keys(&self) -> impl Iterator<Item = &String> {
+        self.foreign.iter()
     }
 
     /// Whether nothing was ever recorded.
@@ -139,12 +166,16 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 
 /// Opens a file that other processes may not have locked.
 fn open_locked(path: &Path, lock: fn(&File) -> Result<(), TryLockError>) -> io::Result<File> {
+    let begun = Instant::now();
     loop {
         let file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
         match lock(&file) {
             // Who had it locked may have removed it meanwhile.
             Ok(()) if !is_at(&file, path)? => {}
             Ok(()) => return Ok(file),
+            Err(TryLockError::WouldBlock) if begun.elapsed() < PATIENCE => {
+                std::thread::sleep(PATIENCE / 100);
+            }
             Err(TryLockError::WouldBlock) => {
                 let problem = format!(
                     "another process reads into this folder ({}); wait for it, or name another folder",
@@ -171,6 +202,7 @@ fn read(
     file: &mut File,
     is_wanted: &dyn Fn(&str) -> bool,
     records: &mut HashMap<String, Vec<Record>>,
+    foreign: &mut HashSet<String>,
 ) -> io::Result<()> {
     file.rewind()?;
     let (mut reader, mut line) = (BufReader::new(&*file), Vec::new());
@@ -182,10 +214,13 @@ fn read(
         }
         // A line that cannot be read was torn, or is somebody else's: what it stood for is read again.
         let record = serde_json::from_slice(&line).ok();
-        let usable =
-            |record: &Record| record.format == FORMAT && record.from < record.to && is_wanted(&record.key);
-        if let Some(record) = record.filter(usable) {
-            records.entry(record.key.clone()).or_default().push(record);
+        let usable = |record: &Record| record.format == FORMAT && record.from < record.to;
+        match record.filter(usable) {
+            Some(record) if is_wanted(&record.key) => {
+                records.entry(record.key.clone()).or_default().push(record);
+            }
+            Some(record) => drop(foreign.insert(record.key)),
+            None => {}
         }
     }
 }

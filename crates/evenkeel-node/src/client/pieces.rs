@@ -4,15 +4,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use evenkeel_store::{Catalogue, CatalogueObject, Hasher, Pieces};
+use evenkeel_store::{Catalogue, CatalogueObject, Pieces};
 
+use super::destination::checksum;
 use super::driver::Served;
-
-/// Bytes read at once.
-const CHUNK: usize = 1 << 20;
 
 /// Where an object is damaged, by the checksums of its pieces. If a checksum of all of it is wrong, its pieces tell where;
 /// else they are verified if they say more.
@@ -34,18 +31,11 @@ fn to_verify(object: &CatalogueObject) -> Option<&Pieces> {
 
 /// The ranges of the pieces of a file of `bytes` bytes whose checksum is wrong.
 fn damaged(file: &File, bytes: u64, pieces: &Pieces) -> io::Result<Vec<Range<u64>>> {
-    let (mut damaged, mut chunk) = (Vec::new(), vec![0; CHUNK]);
-    let mut at = 0_u64;
+    let (mut damaged, mut at) = (Vec::new(), 0_u64);
     for hash in pieces.hashes() {
         let range = at..bytes.min(at.saturating_add(pieces.piece_bytes()));
-        let mut hasher = Hasher::new(hash.algorithm);
-        while at < range.end {
-            let n = (range.end - at).min(CHUNK as u64) as usize;
-            file.read_exact_at(&mut chunk[..n], at)?;
-            hasher.update(&chunk[..n]);
-            at += n as u64;
-        }
-        if hasher.finish() != *hash {
+        at = range.end;
+        if checksum(file, range.clone(), hash)? != *hash {
             damaged.push(range);
         }
     }
@@ -187,7 +177,7 @@ impl Repair {
 mod tests {
     use std::io::Write;
 
-    use evenkeel_store::Algorithm;
+    use evenkeel_store::{Algorithm, Hasher};
 
     use super::*;
 

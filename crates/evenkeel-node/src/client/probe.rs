@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel_store::{Catalogue, StoreError};
+use evenkeel_store::{Catalogue, Problem, StoreError};
 use futures_util::StreamExt;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
@@ -76,6 +76,10 @@ pub(super) async fn probe(
                 let sampling =
                     Sampling { catalogue: &catalogue, items: &items, server, begun, window, limit };
                 let error = sampling.run(claim, keep).await.err();
+                if error.as_ref().is_some_and(|error| matches!(error.problem, Problem::Damaged(_))) {
+                    // The last item is the one that turned out damaged.
+                    received.pop();
+                }
                 (server, received, begun.elapsed(), error)
             });
         }

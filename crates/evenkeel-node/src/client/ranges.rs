@@ -28,6 +28,9 @@ impl Ranges {
 
     /// Removes all bytes of a range.
     pub(super) fn remove(&mut self, range: Range<u64>) {
+        if range.is_empty() {
+            return;
+        }
         while let Some((&start, &end)) = self.ends.range(..range.end).next_back()
             && end > range.start
         {
@@ -105,6 +108,7 @@ mod tests {
                     without.remove(c.clone());
                     let is_in = |byte: &u64| (a.contains(byte) || b.contains(byte)) && !c.contains(byte);
                     assert_is(&without, &is_in);
+                    assert_eq!(without.prefix(), (0..8).take_while(is_in).count() as u64);
                 }
             }
         }

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use evenkeel_store::{Hash, Hasher};
 use tokio::task::JoinSet;
 
-use super::destination::{CHUNK, Crc, Place};
+use super::destination::{Crc, Place, read_chunks};
 use super::journal::{Journal, Record};
 use super::ranges::Ranges;
 
@@ -123,7 +123,8 @@ impl Sink {
             self.n_unwritten_bytes += bytes;
             let target = Arc::clone(&writing.target);
             let hashing = writing.hashing.take_if(|hashing| hashing.at == range.start);
-            self.tasks.spawn_blocking(move || write(&target, range.start, bytes, &chunks, hashing));
+            let task = move || write(&target, range.start, bytes, &chunks, hashing);
+            self.tasks.spawn_blocking(self.journal.locked(task));
         }
         while self.n_unwritten_bytes > MOST_UNWRITTEN {
             self.proceed().await?;
@@ -159,7 +160,7 @@ impl Sink {
                     if writing.n_unsynced_bytes >= MOST_UNSYNCED {
                         writing.n_unsynced_bytes = 0;
                         let target = Arc::clone(&writing.target);
-                        self.tasks.spawn_blocking(move || sync(&target));
+                        self.tasks.spawn_blocking(self.journal.locked(move || sync(&target)));
                     }
                 }
                 (object, hashing)
@@ -199,7 +200,7 @@ impl Sink {
             let Some(hashing) = writing.hashing.take() else { continue };
             let (target, to) = (Arc::clone(&writing.target), writing.written.prefix());
             self.n_hashed += 1;
-            self.tasks.spawn_blocking(move || hash(&target, hashing, to));
+            self.tasks.spawn_blocking(self.journal.locked(move || hash(&target, hashing, to)));
         }
     }
 
@@ -227,6 +228,11 @@ impl Sink {
     pub(super) async fn finish(mut self) -> io::Result<Journal> {
         self.drain().await?;
         Ok(self.journal)
+    }
+
+    /// A task that keeps other reads out of the destination until it is done.
+    pub(super) fn locked<T, F: FnOnce() -> T>(&self, task: F) -> impl FnOnce() -> T + use<T, F> {
+        self.journal.locked(task)
     }
 
     pub(super) fn is_busy(&self) -> bool {
@@ -293,11 +299,6 @@ fn sync(target: &Target) -> io::Result<Done> {
 /// Hashes a file from where its checksums are to a place.
 fn hash(target: &Target, mut hashing: Hashing, to: u64) -> io::Result<Done> {
     let file = target.place.open_part(target.bytes)?;
-    let mut chunk = vec![0; CHUNK.min((to - hashing.at) as usize)];
-    while hashing.at < to {
-        let n = (to - hashing.at).min(CHUNK as u64) as usize;
-        file.read_exact_at(&mut chunk[..n], hashing.at)?;
-        hashing.update(&chunk[..n]);
-    }
+    read_chunks(&file, hashing.at..to, |chunk| hashing.update(chunk))?;
     Ok(Done::Hashed { object: target.object, hashing })
 }

@@ -12,6 +12,7 @@ use tokio::task::JoinSet;
 
 use super::destination::Destination;
 use super::get::{Failure, GetError};
+use super::pieces::broken;
 
 /// Bytes read at once.
 const CHUNK: usize = 1 << 20;
@@ -111,10 +112,10 @@ fn compare(object: &CatalogueObject, path: PathBuf, is_stopped: &dyn Fn() -> boo
     if metadata.len() != object.bytes {
         return Ok(Found::Differs(format!("it has {} bytes instead of {}", metadata.len(), object.bytes)));
     }
-    if object.hashes.is_empty() {
+    if object.hashes.is_empty() && object.pieces.is_none() {
         return Ok(if object.bytes == 0 { Found::Right } else { Found::Unverifiable });
     }
-    let (mut file, mut chunk) = (File::open(path)?, vec![0; CHUNK.min(object.bytes as usize + 1)]);
+    let (mut file, mut chunk) = (File::open(&path)?, vec![0; CHUNK.min(object.bytes as usize + 1)]);
     let mut hashers: Vec<Hasher> = object.hashes.iter().map(|hash| Hasher::new(hash.algorithm)).collect();
     loop {
         if is_stopped() {
@@ -130,5 +131,8 @@ fn compare(object: &CatalogueObject, path: PathBuf, is_stopped: &dyn Fn() -> boo
             return Ok(Found::Differs(format!("its {} is wrong", hash.algorithm)));
         }
     }
-    Ok(Found::Right)
+    Ok(match broken(object, false, &path)?.first() {
+        None => Found::Right,
+        Some(piece) => Found::Differs(format!("bytes {} to {} are damaged", piece.start, piece.end - 1)),
+    })
 }

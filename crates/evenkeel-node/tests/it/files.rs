@@ -77,12 +77,10 @@ async fn names_never_lead_outside() {
     assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
 }
 
-/// What was received before an interruption is not read again, and what is damaged on disk is.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_interrupted_read_goes_on() {
-    let (files, to) = (files(), tempfile::tempdir().unwrap());
+/// A read that was stopped when some of it had arrived.
+async fn interrupted(files: &BTreeMap<String, Vec<u8>>, to: &Path) -> Report {
     // The first requests are answered, the others hang.
-    let slow = Server::start(&files, true, |n| (n > 6).then_some(crate::web::Fault::Hang)).await;
+    let slow = Server::start(files, true, |n| (n > 6).then_some(crate::web::Fault::Hang)).await;
     let catalogue =
         Catalogue::of_mirrors(vec![open(&slow.address).unwrap()], Trust::Checksums).await.unwrap();
     let (stop, stopped) = watch::channel(false);
@@ -92,10 +90,17 @@ async fn an_interrupted_read_goes_on() {
     };
     let options = Options { patience: Duration::from_secs(60), ..quick() };
     let mut quiet = |_: &Line<'_>| {};
-    let (report, ()) =
-        tokio::join!(get(Arc::new(catalogue), to.path(), &options, stopped, &mut quiet), stopping);
+    let (report, ()) = tokio::join!(get(Arc::new(catalogue), to, &options, stopped, &mut quiet), stopping);
     let report = report.unwrap();
     assert!(report.was_stopped && report.received_bytes > 0, "{report:?}");
+    report
+}
+
+/// What was received before an interruption is not read again, and what is damaged on disk is.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_read_goes_on() {
+    let (files, to) = (files(), tempfile::tempdir().unwrap());
+    let report = interrupted(&files, to.path()).await;
     assert!(!to.path().join("a").exists());
     // The same data at another address: the checksum shows that it is the same.
     let fast = Server::start(&files, true, |_| None).await;
@@ -105,6 +110,31 @@ async fn an_interrupted_read_goes_on() {
     assert_eq!(again.resumed_bytes + again.received_bytes, again.bytes);
     assert_eq!(fs::read(to.path().join("a")).unwrap(), files["a"]);
     assert_eq!(fs::read_dir(to.path()).unwrap().count(), 2, "nothing is left behind");
+}
+
+/// Other data that is read into the same folder meanwhile does not cost what was received.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_interrupted_read_goes_on_after_another() {
+    let (files, to) = (files(), tempfile::tempdir().unwrap());
+    let received = interrupted(&files, to.path()).await.received_bytes;
+    let others = BTreeMap::from([("other".to_owned(), noise(5, 5000))]);
+    let other = Server::start(&others, true, |_| None).await;
+    assert_eq!(get_one(&other.address, to.path(), &quick()).await.failures, []);
+    let fast = Server::start(&files, true, |_| None).await;
+    assert_eq!(get_one(&fast.address, to.path(), &quick()).await.resumed_bytes, received);
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 3, "nothing is left behind");
+}
+
+/// What a read that was given up still does is over before the next one begins.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_follows_one_that_was_given_up() {
+    let (files, to) = (files(), tempfile::tempdir().unwrap());
+    let (server, options) = (Server::start(&files, true, |_| None).await, quick());
+    for after in 0..20 {
+        let reading = get_one(&server.address, to.path(), &options);
+        let _ = tokio::time::timeout(Duration::from_millis(after), reading).await;
+    }
+    assert_eq!(get_one(&server.address, to.path(), &options).await.failures, []);
 }
 
 #[tokio::test]

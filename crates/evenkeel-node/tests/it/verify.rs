@@ -6,8 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_node::{Options, Verification, verify};
-use evenkeel_store::{Catalogue, Trust, open};
+use evenkeel_node::{Line, Options, Verification, get, verify};
+use evenkeel_store::{Algorithm, Catalogue, Hasher, Metalink, MirroredFile, Origin, Pieces, Trust, open};
 use tokio::sync::watch;
 
 use crate::web::Server;
@@ -46,6 +46,39 @@ async fn what_differs_is_found() {
     // A server that tells no checksums leaves nothing to verify by.
     let silent = Server::start(&files, false, |_| None).await;
     assert_eq!(look(&silent, to.path()).await.unverifiable, ["a", "e"]);
+}
+
+/// A file that has no checksum but those of its pieces can be compared by these, by a verification and by a read.
+#[tokio::test]
+async fn pieces_are_checksums_too() {
+    let (data, to) = (noise(3, 100_000), tempfile::tempdir().unwrap());
+    let server = Server::start(&BTreeMap::from([("a".to_owned(), data.clone())]), false, |_| None).await;
+    let hash = |piece: &[u8]| {
+        let mut hasher = Hasher::new(Algorithm::Sha256);
+        hasher.update(piece);
+        hasher.finish()
+    };
+    let pieces = Pieces::new(100_000, 30_000, data.chunks(30_000).map(hash).collect()).map(Arc::new);
+    let catalogue = || async {
+        let (bytes, pieces) = (Some(data.len() as u64), pieces.clone());
+        let urls = vec![format!("{}a", server.address)];
+        let file = MirroredFile { name: "a".to_owned(), bytes, hashes: Vec::new(), pieces, urls };
+        let (metalink, _) = Metalink::new(vec![file], Origin::Metalink, Trust::Checksums).await;
+        Arc::new(Catalogue::of_mirrors(vec![Box::new(metalink)], Trust::Checksums).await.unwrap())
+    };
+    let stopped = || watch::channel(false).1;
+    let read = |catalogue| async {
+        get(catalogue, to.path(), &quick(), stopped(), &mut |_: &Line<'_>| {}).await.unwrap()
+    };
+    assert_eq!(read(catalogue().await).await.n_unverified, 0);
+    assert_eq!(verify(catalogue().await, to.path(), stopped()).await.unwrap().n_right, 1);
+    assert_eq!(read(catalogue().await).await.n_kept, 1);
+    let mut damaged = data.clone();
+    damaged[99_999] ^= 1;
+    fs::write(to.path().join("a"), damaged).unwrap();
+    let found = verify(catalogue().await, to.path(), stopped()).await.unwrap();
+    assert_eq!(found.differing[0].why, "bytes 90000 to 99999 are damaged");
+    assert!(read(catalogue().await).await.failures[0].why.contains("differs"));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
-use reqwest::StatusCode;
+use futures_util::StreamExt;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, RETRY_AFTER};
+use reqwest::{Response, StatusCode};
 
-use crate::Object;
 use crate::error::Problem;
 use crate::hash::{Algorithm, Hash};
+use crate::{Body, Object};
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
@@ -38,6 +39,12 @@ fn retry_after(text: &str) -> Option<Duration> {
     }
     let at = httpdate::parse_http_date(text).ok()?;
     Some(at.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// The body of an answer, as it comes.
+pub(crate) fn body(response: Response, address: String) -> Body {
+    let chunks = response.bytes_stream();
+    chunks.map(move |chunk| chunk.map_err(|error| broken(&error).at(address.as_str()))).boxed()
 }
 
 /// The problem behind an error of the connection.

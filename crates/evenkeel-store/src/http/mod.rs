@@ -257,11 +257,7 @@ impl Source for Http {
                 other => Err(Problem::Damaged(format!("the answer {other}"))),
             };
             is_right.map_err(at)?;
-            let address = object.address.clone();
-            let chunks = response.bytes_stream();
-            Ok(chunks
-                .map(move |chunk| chunk.map_err(|error| answer::broken(&error).at(address.as_str())))
-                .boxed())
+            Ok(answer::body(response, object.address.clone()))
         }
         .boxed()
     }

@@ -19,7 +19,6 @@ use self::address::Address;
 use self::session::{Ask, Session, endpoint_of_environment};
 use self::xml::{Entry, Page};
 use crate::error::{Problem, StoreError};
-use crate::exact::exactly;
 use crate::hash::{Algorithm, Hash};
 use crate::http::answer;
 use crate::{Body, Object, Source};
@@ -304,12 +303,7 @@ impl Source for S3 {
                         .to_owned(),
                 )));
             }
-            let address = object.address.clone();
-            let named = address.clone();
-            let chunks = response.bytes_stream();
-            let chunks =
-                chunks.map(move |chunk| chunk.map_err(|error| answer::broken(&error).at(named.as_str())));
-            Ok(exactly(range.end - range.start, address, chunks.boxed()).boxed())
+            Ok(answer::body(response, object.address.clone()))
         }
         .boxed()
     }
