@@ -2,7 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -94,13 +94,13 @@ pub async fn verify(
 fn look_at(object: &CatalogueObject, destination: &Destination, is_stopped: &dyn Fn() -> bool) -> Found {
     match destination.place(&object.key) {
         Err(_) => Found::Missing,
-        Ok(place) => compare(object, place.path, is_stopped)
+        Ok(place) => compare(object, &place.path, is_stopped)
             .unwrap_or_else(|error| Found::Differs(format!("cannot read it: {error}"))),
     }
 }
 
-fn compare(object: &CatalogueObject, path: PathBuf, is_stopped: &dyn Fn() -> bool) -> io::Result<Found> {
-    let metadata = match fs::symlink_metadata(&path) {
+fn compare(object: &CatalogueObject, path: &Path, is_stopped: &dyn Fn() -> bool) -> io::Result<Found> {
+    let metadata = match fs::symlink_metadata(path) {
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
             return Ok(Found::Missing);
         }
@@ -115,7 +115,7 @@ fn compare(object: &CatalogueObject, path: PathBuf, is_stopped: &dyn Fn() -> boo
     if object.hashes.is_empty() && object.pieces.is_none() {
         return Ok(if object.bytes == 0 { Found::Right } else { Found::Unverifiable });
     }
-    let (mut file, mut chunk) = (File::open(&path)?, vec![0; CHUNK.min(object.bytes as usize + 1)]);
+    let (mut file, mut chunk) = (File::open(path)?, vec![0; CHUNK.min(object.bytes as usize + 1)]);
     let mut hashers: Vec<Hasher> = object.hashes.iter().map(|hash| Hasher::new(hash.algorithm)).collect();
     loop {
         if is_stopped() {
@@ -131,7 +131,7 @@ fn compare(object: &CatalogueObject, path: PathBuf, is_stopped: &dyn Fn() -> boo
             return Ok(Found::Differs(format!("its {} is wrong", hash.algorithm)));
         }
     }
-    Ok(match broken(object, false, &path)?.first() {
+    Ok(match broken(object, false, path)?.first() {
         None => Found::Right,
         Some(piece) => Found::Differs(format!("bytes {} to {} are damaged", piece.start, piece.end - 1)),
     })
