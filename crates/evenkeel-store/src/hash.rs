@@ -56,6 +56,16 @@ impl Algorithm {
         )
     }
 
+    /// Its place among all algorithms.
+    pub(crate) fn number(self) -> u8 {
+        self as u8
+    }
+
+    /// The algorithm in this place.
+    pub(crate) fn numbered(number: u8) -> Self {
+        Self::ALL[usize::from(number)]
+    }
+
     /// The number of bytes of a checksum.
     pub fn n_bytes(self) -> usize {
         match self {
@@ -93,6 +103,16 @@ pub struct Hash {
 }
 
 impl Hash {
+    /// The checksum with these bytes, as many as the algorithm has.
+    pub(crate) fn of_value(algorithm: Algorithm, value: &[u8]) -> Self {
+        Self { algorithm, value: value.into() }
+    }
+
+    /// Its bytes.
+    pub(crate) fn value(&self) -> &[u8] {
+        &self.value
+    }
+
     /// The checksum written in hexadecimal digits. `None` if these are not as many as the algorithm has.
     pub fn from_hex(algorithm: Algorithm, digits: &str) -> Option<Self> {
         let digits = digits.trim().as_bytes();

@@ -99,11 +99,11 @@ pub(super) async fn catalogue(args: &SourceArgs, sources: &[String]) -> Result<C
         }
     };
     tell(catalogue.remarks().iter().map(ToString::to_string))?;
-    if catalogue.objects().is_empty() {
+    if catalogue.n_objects() == 0 {
         bail!("there is nothing to read in what was given");
     }
     catalogue.retain(|object| filter.wants(&object.key));
-    if catalogue.objects().is_empty() {
+    if catalogue.n_objects() == 0 {
         bail!("--include and --exclude leave nothing to read");
     }
     Ok(catalogue)

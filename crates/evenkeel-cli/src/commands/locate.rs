@@ -19,9 +19,9 @@ pub(crate) fn gather(source: &SourceArgs, sources: &[String], split: Option<u64>
     for object in catalogue.objects() {
         // Where the servers change within an object, each part is a chunk of its own.
         let mut start = 0;
-        let cuts = catalogue.cuts(object);
+        let cuts = catalogue.cuts(&object);
         for &end in &cuts {
-            let servers = catalogue.servers_of(object, &(start..end));
+            let servers = catalogue.servers_of(&object, &(start..end));
             let servers: Vec<&str> =
                 servers.into_iter().map(|server| &*catalogue.servers()[server]).collect();
             let name = if cuts.len() > 1 { format!("{}@{start}", object.key) } else { object.key.clone() };

@@ -158,8 +158,8 @@ struct Bars {
     missing: u64,
     names: Vec<String>,
     received: Vec<u64>,
-    /// How long the plan takes at best, when it was made, and what had been received then.
-    bound: Option<(f64, f64, u64)>,
+    /// How long the plan takes at best, its bytes, when it was made, and what had been received then.
+    bound: Option<(f64, u64, f64, u64)>,
 }
 
 impl Bars {
@@ -193,7 +193,10 @@ impl Bars {
                 }
             }
             Happening::Planned { bound, servers } => {
-                self.bound = Some((*bound, line.at, self.received.iter().sum()));
+                let before = self.received.iter().sum();
+                let planned: Option<u64> = servers.iter().map(|share| share.bytes).sum();
+                let planned = planned.unwrap_or_else(|| self.missing.saturating_sub(before));
+                self.bound = Some((*bound, planned, line.at, before));
                 for ((bar, Share { bytes, .. }), received) in
                     self.servers.iter().zip(servers).zip(&self.received)
                 {
@@ -223,8 +226,8 @@ impl Bars {
 
     /// How fast it is since it was planned, as a share of what the servers' rates allow.
     fn share_of_best(&self, at: f64, received: u64) -> Option<f64> {
-        let (bound, planned_at, before) = self.bound?;
-        let (planned, done) = (self.missing.saturating_sub(before), received.saturating_sub(before));
+        let (bound, planned, planned_at, before) = self.bound?;
+        let done = received.saturating_sub(before);
         let took = at - planned_at;
         (took > 0.5 && planned > 0).then(|| (done as f64 / planned as f64 * bound / took).min(1.0))
     }

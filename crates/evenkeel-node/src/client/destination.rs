@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use evenkeel_store::{Hash, Hasher};
+use evenkeel_store::{Algorithm, Hash, Hasher};
 
 use super::{journal, ranks};
 
@@ -100,10 +100,10 @@ impl Destination {
             return Err(format!("names that begin with {OURS} are needed for the journal; it is left out"));
         };
         let path = self.root.join(relative);
-        let hash = name.as_encoded_bytes().iter().fold(0xCBF2_9CE4_8422_2325_u64, |hash, &byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
-        });
-        let part = path.with_file_name(format!(".evenkeel-{hash:016x}.part"));
+        // Short enough for any name, and never the same for two of them.
+        let mut hasher = Hasher::new(Algorithm::Sha256);
+        hasher.update(name.as_encoded_bytes());
+        let part = path.with_file_name(format!("{OURS}{:.32}.part", hasher.finish().to_string()));
         Ok(Place { path, part })
     }
 

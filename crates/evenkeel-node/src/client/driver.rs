@@ -359,7 +359,7 @@ impl Run<'_> {
             // A block is a byte.
             rate: 1e9 / (candidate.pace_ns.max(1) as f64),
         });
-        let (key, candidates) = (catalogue.objects()[*object].key.as_str().into(), candidates.collect());
+        let (key, candidates) = (catalogue.key(*object).into(), candidates.collect());
         watch(Happening::Chose { key, from: range.start, server: name(server), why, candidates });
     }
 
@@ -379,7 +379,7 @@ impl Run<'_> {
         watch(Happening::Start {
             transfer: transfer.0,
             server: catalogue.servers()[server].as_str().into(),
-            key: catalogue.objects()[*object].key.as_str().into(),
+            key: catalogue.key(*object).into(),
             from: offset,
             to: offset + bytes,
             hedge: is_hedge,
@@ -461,11 +461,11 @@ async fn receive(
     transfer: TransferId,
     sender: &mpsc::Sender<Message>,
 ) -> Result<(), StoreError> {
-    let known = &catalogue.objects()[object];
+    let known = catalogue.object(object);
     let timed_out =
         || StoreError { address: catalogue.servers()[server].clone(), problem: Problem::TimedOut };
     let patience = *patience;
-    let body = timeout(patience, catalogue.read(known, server, range)).await;
+    let body = timeout(patience, catalogue.read(&known, server, range)).await;
     let mut body = body.map_err(|_| timed_out())??;
     let (mut since, mut received) = (Instant::now(), 0);
     while let Some(chunk) = timeout(patience, body.next()).await.map_err(|_| timed_out())? {

@@ -2,7 +2,7 @@
 //! everything arrived.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -50,6 +50,9 @@ pub struct Options {
     pub rank: Option<Rank>,
     /// Bytes per second that this process may receive.
     pub limit: Option<u64>,
+    /// How many objects are planned and read together, and then brought to the disk together. Memory is needed for so
+    /// many, and for names.
+    pub window: usize,
 }
 
 impl Default for Options {
@@ -64,6 +67,7 @@ impl Default for Options {
             policy: &OPTIMAL,
             rank: None,
             limit: None,
+            window: 10_000,
         }
     }
 }
@@ -179,9 +183,11 @@ impl From<NotPlanned> for Error {
 /// What was found in the destination.
 #[derive(Debug, Default)]
 struct Prepared {
-    /// By object; `None` if it is there or cannot be read.
-    targets: Vec<Option<Arc<Target>>>,
-    there: Vec<Ranges>,
+    /// By object.
+    is_missing: Vec<bool>,
+    missing_bytes: u64,
+    /// What an earlier read had received, by object.
+    there: HashMap<usize, Ranges>,
     n_kept: usize,
     resumed_bytes: u64,
     failures: Vec<Failure>,
@@ -197,6 +203,9 @@ struct Get<'a> {
     prepared: Prepared,
     portion: Portion,
     agreement: Option<Agreement>,
+    /// The objects that are read now, and of these the ones that are not complete.
+    window: Range<usize>,
+    targets: HashMap<usize, Arc<Target>>,
     /// What other ranks read at the same time, until this one has a plan.
     others: Vec<(u32, Item)>,
     tallies: Vec<Tally>,
@@ -222,9 +231,9 @@ impl<'a> Get<'a> {
         let look = move || {
             let destination = Destination::create(&path, asked.overwrite)?;
             let portion = Portion::new(asked.rank, &known);
-            let keys: HashSet<&str> = portion.of(&known).map(|object| &*object.key).collect();
             let rank = asked.rank.map(|rank| rank.rank);
-            let (journal, records) = Journal::open(&path, rank, &|key| keys.contains(key))?;
+            let is_wanted = |key: &str| known.find(key).is_some_and(|object| portion.has(object));
+            let (journal, records) = Journal::open(&path, rank, &is_wanted)?;
             let agreement = asked.rank.map(|rank| Agreement::join(&path, rank, &known, &asked)).transpose();
             let agreement = match agreement {
                 // Nothing is left behind by a rank that does not take part.
@@ -235,17 +244,11 @@ impl<'a> Get<'a> {
             let prepared = prepare(&known, &destination, records, asked.overwrite, &portion, is_done);
             io::Result::Ok((destination, journal, prepared, portion, agreement))
         };
-        let (destination, journal, mut prepared, portion, agreement) =
+        let (destination, journal, prepared, portion, agreement) =
             spawn_blocking(look).await.map_err(io::Error::other)??;
-        let others = portion.others(&catalogue, options.range_bytes.max(1));
         let n_servers = catalogue.servers().len();
         let rates = catalogue.servers().iter().map(|name| options.rates.get(name).copied()).collect();
-        let (mut sink, tallies) = (Sink::new(journal), vec![Tally::default(); n_servers]);
-        for (target, there) in prepared.targets.iter().zip(std::mem::take(&mut prepared.there)) {
-            if let Some(target) = target {
-                sink.open(target, there);
-            }
-        }
+        let (sink, tallies) = (Sink::new(journal), vec![Tally::default(); n_servers]);
         Ok(Self {
             catalogue,
             destination,
@@ -256,7 +259,9 @@ impl<'a> Get<'a> {
             prepared,
             portion,
             agreement,
-            others,
+            window: 0..0,
+            targets: HashMap::new(),
+            others: Vec::new(),
             tallies,
             rates,
             served: Vec::new(),
@@ -273,25 +278,70 @@ impl<'a> Get<'a> {
         let watch = &mut |what: Happening<'_>| {
             watch(&Line { format: FORMAT, at: begun.elapsed().as_secs_f64(), what });
         };
+        self.tell_beginning(watch);
+        let (mut failed, mut n_unverified, mut was_stopped) = (BTreeMap::new(), 0, false);
+        for window in self.portion.windows(self.options.window) {
+            self.open(window);
+            was_stopped = self.read_all(&mut failed, &mut n_unverified, watch).await?;
+            if was_stopped {
+                break;
+            }
+            self.close(&failed)?;
+        }
+        for (&object, why) in &failed {
+            watch(Happening::Failed { key: self.key(object), why: why.as_str().into() });
+        }
+        self.report(failed, n_unverified, was_stopped).await
+    }
+
+    /// Begins with these objects.
+    fn open(&mut self, window: Range<usize>) {
+        self.others = self.portion.others(&self.catalogue, window.clone(), self.options.range_bytes.max(1));
+        for object in window.clone().filter(|&object| self.prepared.is_missing[object]) {
+            let known = self.catalogue.object(object);
+            // It had a place when it was looked for.
+            let Ok(place) = self.destination.place(&known.key) else { continue };
+            let (version, bytes) = (version(&known), known.bytes);
+            let target = Target { object, key: known.key, version, bytes, hashes: known.hashes, place };
+            let target = Arc::new(target);
+            self.sink.open(&target, self.prepared.there.remove(&object).unwrap_or_default());
+            self.targets.insert(object, target);
+        }
+        self.window = window;
+    }
+
+    /// All objects of the window are complete, or have failed.
+    fn close(&mut self, failed: &BTreeMap<usize, String>) -> io::Result<()> {
+        self.targets.clear();
+        self.served.clear();
+        // What was received of objects that failed is worth keeping.
+        if failed.is_empty() && self.prepared.there.is_empty() {
+            self.sink.forget()?;
+        }
+        Ok(())
+    }
+
+    /// Reads the objects of the window. Returns whether it was stopped.
+    async fn read_all(
+        &mut self,
+        failed: &mut BTreeMap<usize, String>,
+        n_unverified: &mut usize,
+        watch: &mut (dyn FnMut(Happening<'_>) + Send),
+    ) -> Result<bool, Error> {
         let mut items = self.items();
-        let total: u64 = items.iter().map(|item| item.range.end - item.range.start).sum();
-        self.tell_beginning(total, watch);
-        let n_servers = self.catalogue.servers().len() as u64;
-        let is_worthwhile = total >= LEAST_TO_PROBE.saturating_mul(n_servers);
-        // Ranks would measure different rates, and make different plans.
-        let may_measure = self.options.rank.is_none() && depends_on_rates(self.options.policy);
-        if self.rates.contains(&None) && is_worthwhile && may_measure {
+        if self.may_measure() && !items.is_empty() {
             items = self.probe(items, watch).await?;
         }
-        let (mut failed, mut n_unverified, mut n_rounds) = (BTreeMap::new(), 0, 0);
-        let was_stopped = loop {
-            n_rounds += 1;
+        for n_rounds in 1.. {
+            if items.is_empty() && self.targets.is_empty() {
+                break;
+            }
             let outcome = self.read(&items, watch).await?;
             for (item, why) in outcome.failed {
                 failed.entry(items[item].object).or_insert(why);
             }
             if outcome.was_stopped {
-                break true;
+                return Ok(true);
             }
             self.served.extend(outcome.served);
             let mut intact = Vec::new();
@@ -315,7 +365,7 @@ impl<'a> Get<'a> {
             }
             // What is read from one server after the other has failed at this one only.
             failed.retain(|&object, _| !self.tried.contains_key(&object) || !self.read_alone(object));
-            n_unverified += self.commit(intact, &mut failed, watch).await?;
+            *n_unverified += self.commit(intact, failed, watch).await?;
             items = self.items();
             items.retain(|item| !failed.contains_key(&item.object));
             if n_rounds > self.most_rounds() {
@@ -323,13 +373,19 @@ impl<'a> Get<'a> {
                 failed.extend(unfinished.map(|object| (object, "it never arrived whole".to_owned())));
             }
             if items.is_empty() {
-                break false;
+                break;
             }
-        };
-        for (&object, why) in &failed {
-            watch(Happening::Failed { key: self.key(object), why: why.as_str().into() });
         }
-        self.report(failed, n_unverified, was_stopped).await
+        Ok(false)
+    }
+
+    /// Whether rates are measured before anything is planned.
+    fn may_measure(&self) -> bool {
+        let n_servers = self.catalogue.servers().len() as u64;
+        let is_worthwhile = self.prepared.missing_bytes >= LEAST_TO_PROBE.saturating_mul(n_servers);
+        // Ranks would measure different rates, and make different plans.
+        let is_alone = self.options.rank.is_none();
+        self.rates.contains(&None) && is_worthwhile && is_alone && depends_on_rates(self.options.policy)
     }
 
     /// Each server may have sent damaged data, alone and together with others, pieces and all, and so may have hedges.
@@ -338,17 +394,16 @@ impl<'a> Get<'a> {
     }
 
     fn key(&self, object: usize) -> Cow<'_, str> {
-        Cow::Borrowed(&self.catalogue.objects()[object].key)
+        self.catalogue.key(object).into()
     }
 
-    fn tell_beginning(&self, missing: u64, watch: &mut (dyn FnMut(Happening<'_>) + Send)) {
-        let objects = || self.portion.of(&self.catalogue);
+    fn tell_beginning(&self, watch: &mut (dyn FnMut(Happening<'_>) + Send)) {
         watch(Happening::Begun {
-            objects: objects().count(),
-            bytes: objects().map(|object| object.bytes).sum(),
+            objects: self.portion.n_objects,
+            bytes: self.portion.bytes,
             kept: self.prepared.n_kept,
             resumed: self.prepared.resumed_bytes,
-            missing,
+            missing: self.prepared.missing_bytes,
             policy: self.options.policy.name.into(),
             servers: self.catalogue.servers().into(),
         });
@@ -390,17 +445,17 @@ impl<'a> Get<'a> {
         Ok(outcome)
     }
 
-    /// What is missing.
+    /// What is missing of the objects of the window.
     fn items(&self) -> Vec<Item> {
         let mut items = Vec::new();
-        for object in 0..self.prepared.targets.len() {
+        for object in self.window.clone() {
             if let Some(there) = self.sink.taken(object) {
                 let first = items.len();
                 let cut = |there: &Ranges, items: &mut Vec<Item>| {
                     work::cut(&self.catalogue, object, there, self.options.range_bytes.max(1), items);
                 };
                 if self.repairs.has(object) {
-                    let bytes = self.catalogue.objects()[object].bytes;
+                    let bytes = self.catalogue.bytes(object);
                     // Each piece for itself: others are asked for others.
                     for repair in self.repairs.of(object, &there.missing_in(0..bytes)) {
                         let first = items.len();
@@ -421,12 +476,11 @@ impl<'a> Get<'a> {
 
     /// The pieces of a complete object that are damaged, if its checksum does not say that there are none.
     async fn broken(&self, object: usize, is_wrong: bool) -> io::Result<Vec<Range<u64>>> {
-        let known = &self.catalogue.objects()[object];
-        let Some(target) = self.prepared.targets[object].clone().filter(|_| known.pieces.is_some()) else {
+        let known = self.catalogue.object(object);
+        let Some(target) = self.targets.get(&object).cloned().filter(|_| known.pieces.is_some()) else {
             return Ok(Vec::new());
         };
-        let catalogue = Arc::clone(&self.catalogue);
-        let find = move || pieces::broken(&catalogue.objects()[object], is_wrong, &target.place.part);
+        let find = move || pieces::broken(&known, is_wrong, &target.place.part);
         spawn_blocking(find).await.map_err(io::Error::other)?
     }
 
@@ -437,7 +491,7 @@ impl<'a> Get<'a> {
         failed: &mut BTreeMap<usize, String>,
         watch: &mut (dyn FnMut(Happening<'_>) + Send),
     ) -> io::Result<usize> {
-        let targets = intact.into_iter().filter_map(|object| self.prepared.targets[object].take());
+        let targets = intact.into_iter().filter_map(|object| self.targets.remove(&object));
         let targets: Vec<Arc<Target>> = targets.collect();
         let destination = self.destination.clone();
         let commit = move || {
@@ -453,7 +507,7 @@ impl<'a> Get<'a> {
         for (target, result) in targets.iter().zip(results) {
             match result {
                 Ok(()) => {
-                    let known = &self.catalogue.objects()[target.object];
+                    let known = self.catalogue.object(target.object);
                     let verified = !known.hashes.is_empty() || known.pieces.is_some();
                     n_unverified += usize::from(!verified);
                     watch(Happening::Done { key: target.key.as_str().into(), verified });
@@ -467,7 +521,7 @@ impl<'a> Get<'a> {
     /// Arranges that an object that arrived damaged is read again, all of it from one server that was not tried alone
     /// before. If there is none left, returns who sent the damaged data.
     fn try_another(&mut self, object: usize, wrong: &Hash) -> Result<(), String> {
-        let known = &self.catalogue.objects()[object];
+        let known = self.catalogue.object(object);
         let senders = names(&self.catalogue, &senders(&self.served, object, &(0..known.bytes)));
         let text = format!("{}: its {} is wrong, as sent by {senders}", known.key, wrong.algorithm);
         self.damaged.push(text);
@@ -482,12 +536,12 @@ impl<'a> Get<'a> {
     /// Arranges that an object is read from a single server, the next that was not tried alone. Returns false if there
     /// is none.
     fn read_alone(&mut self, object: usize) -> bool {
-        let known = &self.catalogue.objects()[object];
+        let known = self.catalogue.object(object);
         let tried = self.tried.entry(object).or_default();
-        let holders = self.catalogue.servers_of(known, &(0..known.bytes));
+        let holders = self.catalogue.servers_of(&known, &(0..known.bytes));
         let Some(next) = holders.into_iter().find(|server| !tried.contains(server)) else { return false };
         tried.push(next);
-        if let Some(target) = &self.prepared.targets[object] {
+        if let Some(target) = self.targets.get(&object) {
             self.sink.open(target, Ranges::default());
         }
         true
@@ -495,10 +549,10 @@ impl<'a> Get<'a> {
 
     /// Arranges that damaged pieces of an object are read again. If one is damaged wherever it is, returns so.
     fn repair(&mut self, object: usize, ranges: &[Range<u64>]) -> Result<(), String> {
-        let bytes = self.catalogue.objects()[object].bytes;
+        let bytes = self.catalogue.bytes(object);
         let result = self.repairs.add(&self.catalogue, &self.served, object, ranges, &mut self.damaged);
         self.served.retain(|served| served.object != object || !overlaps(ranges, &served.range));
-        if let Some(target) = &self.prepared.targets[object] {
+        if let Some(target) = self.targets.get(&object) {
             self.sink.open(target, Ranges::all_but(ranges, bytes));
         }
         result
@@ -546,14 +600,12 @@ impl<'a> Get<'a> {
         n_unverified: usize,
         was_stopped: bool,
     ) -> Result<Report, Error> {
-        let objects = self.catalogue.objects();
         let mut failures = self.prepared.failures;
         let unreadable = self.catalogue.unreadable().iter();
         failures
             .extend(unreadable.map(|found| Failure { key: found.key.clone(), why: found.error.to_string() }));
-        failures.extend(
-            failed.into_iter().map(|(object, why)| Failure { key: objects[object].key.clone(), why }),
-        );
+        let key = |object: usize| self.catalogue.key(object).to_owned();
+        failures.extend(failed.into_iter().map(|(object, why)| Failure { key: key(object), why }));
         failures.sort_by(|a, b| a.key.cmp(&b.key));
         let servers = self.catalogue.servers().iter().zip(&self.tallies).zip(&self.rates);
         let servers = servers.map(|((name, tally), &rate)| ServerReport {
@@ -564,10 +616,10 @@ impl<'a> Get<'a> {
             last_error: tally.last_error.clone(),
         });
         let report = Report {
-            n_objects: self.portion.of(&self.catalogue).count(),
+            n_objects: self.portion.n_objects,
             n_kept: self.prepared.n_kept,
             n_unverified,
-            bytes: self.portion.of(&self.catalogue).map(|object| object.bytes).sum(),
+            bytes: self.portion.bytes,
             resumed_bytes: self.prepared.resumed_bytes,
             received_bytes: self.tallies.iter().map(|tally| tally.bytes).sum(),
             elapsed: self.begun.elapsed(),
@@ -604,67 +656,57 @@ fn prepare(
     portion: &Portion,
     is_done: bool,
 ) -> Prepared {
-    let mut prepared = Prepared::default();
-    let mut parts = HashSet::new();
-    for (number, object) in catalogue.objects().iter().enumerate() {
-        let place = destination.place(&object.key);
-        // Also of those that other ranks read: names that collide do so for all ranks.
-        let is_taken = place.as_ref().is_ok_and(|place| !parts.insert(place.part.clone()));
-        if !portion.has(number) {
-            prepared.targets.push(None);
-            prepared.there.push(Ranges::default());
-            continue;
-        }
-        let (target, there) = match place {
-            Err(why) => (Err(why), Ranges::default()),
-            Ok(place) if is_taken => (
-                Err(format!("{} is in the way; read it into another folder", place.path.display())),
-                Ranges::default(),
-            ),
+    let mut prepared = Prepared { is_missing: vec![false; catalogue.n_objects()], ..Prepared::default() };
+    for (number, object) in catalogue.objects().enumerate().filter(|(number, _)| portion.has(*number)) {
+        let looked = match destination.place(&object.key) {
+            Err(why) => Looked::Failed(why),
             // This rank has put it there before, and there is nothing to compare it with.
             Ok(place)
                 if is_done
                     && object.hashes.is_empty()
                     && place.is_there(object.bytes, None).is_ok_and(|there| there == Existing::Unknown) =>
             {
-                (Ok(None), Ranges::default())
+                Looked::There
             }
-            Ok(place) => {
-                let (records, path) = (records.remove(&object.key), place.path.clone());
-                let looked = prepare_object(destination, (number, object), place, records, overwrite);
-                // What is in the way of one object is none of the others' business.
-                looked
-                    .unwrap_or_else(|error| (Err(format!("{}: {error}", path.display())), Ranges::default()))
-            }
+            // What is in the way of one object is none of the others' business.
+            Ok(place) => look(destination, &object, &place, records.remove(&object.key), overwrite)
+                .unwrap_or_else(|error| Looked::Failed(format!("{}: {error}", place.path.display()))),
         };
-        match target {
-            Ok(target) => {
-                prepared.n_kept += usize::from(target.is_none());
+        match looked {
+            Looked::There => prepared.n_kept += 1,
+            Looked::Missing(there) => {
                 let missing = there.missing_in(0..object.bytes);
                 let missing: u64 = missing.iter().map(|range| range.end - range.start).sum();
-                prepared.resumed_bytes += if target.is_some() { object.bytes - missing } else { 0 };
-                prepared.targets.push(target.map(Arc::new));
+                prepared.is_missing[number] = true;
+                prepared.missing_bytes += missing;
+                if missing < object.bytes {
+                    prepared.resumed_bytes += object.bytes - missing;
+                    prepared.there.insert(number, there);
+                }
             }
-            Err(why) => {
-                prepared.failures.push(Failure { key: object.key.clone(), why });
-                prepared.targets.push(None);
-            }
+            Looked::Failed(why) => prepared.failures.push(Failure { key: object.key, why }),
         }
-        prepared.there.push(there);
     }
     prepared
 }
 
-/// Where an object goes and what is there of it; no target if all of it is there.
-fn prepare_object(
+/// What was found in the place of an object.
+enum Looked {
+    There,
+    /// Some of it may be there.
+    Missing(Ranges),
+    /// It cannot be read, and why.
+    Failed(String),
+}
+
+fn look(
     destination: &Destination,
-    (number, object): (usize, &CatalogueObject),
-    place: Place,
+    object: &CatalogueObject,
+    place: &Place,
     records: Option<Vec<Record>>,
     overwrite: bool,
-) -> io::Result<(Result<Option<Target>, String>, Ranges)> {
-    let path = place.path.display().to_string();
-    let refuse = |why: String| Ok((Err(why), Ranges::default()));
+) -> io::Result<Looked> {
+    let path = place.path.display();
     let existing = match place.is_there(object.bytes, object.hashes.first())? {
         // Its pieces can be compared.
         Existing::Unknown if object.pieces.is_some() => {
@@ -677,20 +719,21 @@ fn prepare_object(
         Existing::Same => {
             // An earlier read of another version may have been interrupted.
             place.remove_part()?;
-            destination.protect(&place)?;
-            return Ok((Ok(None), Ranges::default()));
+            destination.protect(place)?;
+            return Ok(Looked::There);
         }
-        Existing::InTheWay => return refuse(format!("{path} is no file; move it elsewhere")),
+        Existing::InTheWay => return Ok(Looked::Failed(format!("{path} is no file; move it elsewhere"))),
         Existing::Other if !overwrite => {
-            return refuse(format!("{path} exists and differs; --overwrite replaces it"));
+            return Ok(Looked::Failed(format!("{path} exists and differs; --overwrite replaces it")));
         }
         Existing::Unknown if !overwrite => {
-            return refuse(format!("{path} exists and cannot be compared; --overwrite replaces it"));
+            let why = format!("{path} exists and cannot be compared; --overwrite replaces it");
+            return Ok(Looked::Failed(why));
         }
         Existing::Nothing | Existing::Other | Existing::Unknown => {}
     }
-    if let Err(error) = destination.make_folders(&place) {
-        return refuse(error.to_string());
+    if let Err(error) = destination.make_folders(place) {
+        return Ok(Looked::Failed(error.to_string()));
     }
     let version = version(object);
     let mut there = Ranges::default();
@@ -706,9 +749,7 @@ fn prepare_object(
             }
         }
     }
-    let (key, hashes) = (object.key.clone(), object.hashes.clone());
-    let target = Target { object: number, key, version, bytes: object.bytes, hashes, place };
-    Ok((Ok(Some(target)), there))
+    Ok(Looked::Missing(there))
 }
 
 /// What tells the bytes of this object from those of another version.

@@ -135,7 +135,16 @@ impl Journal {
         self.foreign.iter()
     }
 
-    /// Whether nothing was ever recorded.
+    /// Forgets what was recorded, since all of it is complete, unless it is about other data.
+    pub(super) fn clear(&mut self) -> io::Result<()> {
+        if self.foreign.is_empty() {
+            self.file.flush()?;
+            self.file.get_ref().set_len(0)?;
+        }
+        Ok(())
+    }
+
+    /// Whether nothing is recorded.
     pub(super) fn is_empty(&self) -> bool {
         let is_empty = self.file.get_ref().metadata().is_ok_and(|metadata| metadata.len() == 0);
         is_empty && (self.gate.is_some() || self.others.is_empty())

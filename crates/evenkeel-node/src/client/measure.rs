@@ -68,9 +68,9 @@ pub async fn measure(catalogue: &Arc<Catalogue>, probing: &Probing) -> Vec<Measu
 fn items(catalogue: &Catalogue, range_bytes: u64) -> Vec<Item> {
     let mut items = Vec::new();
     let mut n_of_server = vec![0; catalogue.servers().len()];
-    for (object, known) in catalogue.objects().iter().enumerate() {
+    for (object, known) in catalogue.objects().enumerate() {
         let is_wanted = catalogue
-            .servers_of(known, &(0..known.bytes.min(1)))
+            .servers_of(&known, &(0..known.bytes.min(1)))
             .iter()
             .any(|&server| n_of_server[server] < MOST_ITEMS);
         if is_wanted {

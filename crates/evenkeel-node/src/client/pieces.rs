@@ -76,7 +76,7 @@ impl Repairs {
         ranges: &[Range<u64>],
         told: &mut Vec<String>,
     ) -> Result<(), String> {
-        let known = &catalogue.objects()[object];
+        let known = catalogue.object(object);
         let senders: Vec<Vec<usize>> = ranges.iter().map(|range| senders(served, object, range)).collect();
         let mut n_damaged_by = vec![0_u64; catalogue.servers().len()];
         for senders in &senders {
@@ -88,7 +88,7 @@ impl Repairs {
         let mut of_senders: BTreeMap<Vec<usize>, (usize, u64)> = BTreeMap::new();
         let mut hopeless = None;
         for (range, senders) in ranges.iter().zip(senders) {
-            let holders = catalogue.servers_of(known, range);
+            let holders = catalogue.servers_of(&known, range);
             let repair = repairs.entry(range.start).or_insert_with(|| Repair::new(range.clone()));
             if !repair.blame(&senders, &holders, &n_damaged_by) {
                 hopeless = hopeless.or(Some(range));

@@ -9,9 +9,10 @@ use std::collections::BinaryHeap;
 use std::fmt::Write as _;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, ErrorKind, Read, Seek, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use evenkeel_store::{Algorithm, Catalogue, CatalogueObject, Hasher};
+use evenkeel_store::{Algorithm, Catalogue, Hasher};
 use serde::{Deserialize, Serialize};
 
 use super::get::Options;
@@ -39,28 +40,40 @@ pub(super) struct Portion {
     rank: Rank,
     /// The rank that reads each object.
     ranks: Vec<u32>,
+    pub(super) n_objects: usize,
+    pub(super) bytes: u64,
 }
 
 impl Portion {
     /// All objects, or those of a rank.
     pub(super) fn new(rank: Option<Rank>, catalogue: &Catalogue) -> Self {
         let rank = rank.unwrap_or(Rank { rank: 0, of: 1 });
-        Self { rank, ranks: share_out(catalogue.objects(), rank.of) }
+        let sizes: Vec<u64> = (0..catalogue.n_objects()).map(|object| catalogue.bytes(object)).collect();
+        let ranks = share_out(&sizes, rank.of);
+        let own = || ranks.iter().zip(&sizes).filter(|(of, _)| **of == rank.rank).map(|(_, bytes)| bytes);
+        let (n_objects, bytes) = (own().count(), own().sum());
+        Self { rank, ranks, n_objects, bytes }
     }
 
     pub(super) fn has(&self, object: usize) -> bool {
         self.ranks[object] == self.rank.rank
     }
 
-    /// The objects of this process.
-    pub(super) fn of<'a>(&self, catalogue: &'a Catalogue) -> impl Iterator<Item = &'a CatalogueObject> {
-        catalogue.objects().iter().enumerate().filter(|(object, _)| self.has(*object)).map(|(_, known)| known)
+    /// Objects that are read together: so many for each rank, and the same for all of them.
+    pub(super) fn windows(&self, n_for_each: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+        let (all, step) = (self.ranks.len(), n_for_each.saturating_mul(self.rank.of as usize).max(1));
+        (0..all).step_by(step).map(move |first| first..all.min(first.saturating_add(step)))
     }
 
-    /// What the other ranks are to read, cut like everything else: rank and item, by object.
-    pub(super) fn others(&self, catalogue: &Catalogue, range_bytes: u64) -> Vec<(u32, Item)> {
+    /// What the other ranks are to read of these objects, cut like everything else: rank and item, by object.
+    pub(super) fn others(
+        &self,
+        catalogue: &Catalogue,
+        objects: Range<usize>,
+        range_bytes: u64,
+    ) -> Vec<(u32, Item)> {
         let mut others = Vec::new();
-        for object in (0..self.ranks.len()).filter(|&object| !self.has(object)) {
+        for object in objects.filter(|&object| !self.has(object)) {
             let mut items = Vec::new();
             cut(catalogue, object, &Ranges::default(), range_bytes, &mut items);
             others.extend(items.into_iter().map(|item| (self.ranks[object], item)));
@@ -69,19 +82,20 @@ impl Portion {
     }
 }
 
-/// Which rank reads each object: about as many bytes for each as whole objects allow, the largest objects first. The
-/// result depends on nothing but the objects.
-fn share_out(objects: &[CatalogueObject], of: u32) -> Vec<u32> {
-    let mut by_size: Vec<usize> = (0..objects.len()).collect();
-    by_size.sort_by(|&a, &b| {
-        objects[b].bytes.cmp(&objects[a].bytes).then_with(|| objects[a].key.cmp(&objects[b].key))
-    });
+/// Which rank reads each object of these sizes: about as many bytes for each as whole objects allow, the largest objects
+/// first.
+fn share_out(sizes: &[u64], of: u32) -> Vec<u32> {
+    if of == 1 {
+        return vec![0; sizes.len()];
+    }
+    let mut by_size: Vec<usize> = (0..sizes.len()).collect();
+    by_size.sort_by_key(|&object| Reverse(sizes[object]));
     let mut least: BinaryHeap<Reverse<(u64, u64, u32)>> = (0..of).map(|rank| Reverse((0, 0, rank))).collect();
-    let mut ranks = vec![0; objects.len()];
+    let mut ranks = vec![0; sizes.len()];
     for object in by_size {
         let Some(Reverse((bytes, n_objects, rank))) = least.pop() else { break };
         ranks[object] = rank;
-        least.push(Reverse((bytes.saturating_add(objects[object].bytes), n_objects + 1, rank)));
+        least.push(Reverse((bytes.saturating_add(sizes[object]), n_objects + 1, rank)));
     }
     ranks
 }
@@ -199,16 +213,16 @@ fn read(file: &mut File) -> io::Result<Vec<Entry>> {
 /// A hash of all that the plan depends on.
 fn fingerprint(rank: Rank, catalogue: &Catalogue, options: &Options) -> String {
     let mut hasher = Hasher::new(Algorithm::Sha256);
-    let mut text =
-        format!("{FORMAT} {} {} {} {:?}\n", rank.of, options.range_bytes, options.slots, options.policy.name);
+    let Options { range_bytes, slots, window, policy, .. } = options;
+    let mut text = format!("{FORMAT} {} {range_bytes} {slots} {window} {:?}\n", rank.of, policy.name);
     for server in catalogue.servers() {
         let _ = writeln!(text, "{server:?} {:?}", options.rates.get(server));
     }
     for object in catalogue.objects() {
         let _ = write!(text, "{:?} {} {:?}", object.key, object.bytes, object.hashes);
         let mut start = 0;
-        for end in catalogue.cuts(object) {
-            let _ = write!(text, " {end} {:?}", catalogue.servers_of(object, &(start..end)));
+        for end in catalogue.cuts(&object) {
+            let _ = write!(text, " {end} {:?}", catalogue.servers_of(&object, &(start..end)));
             start = end;
         }
         text.push('\n');
@@ -223,23 +237,18 @@ fn fingerprint(rank: Rank, catalogue: &Catalogue, options: &Options) -> String {
 mod tests {
     use super::*;
 
-    fn object(key: &str, bytes: u64) -> CatalogueObject {
-        CatalogueObject { key: key.to_owned(), bytes, hashes: Vec::new(), pieces: None, copies: Vec::new() }
-    }
-
     #[test]
     fn objects_are_shared_out_evenly_and_always_in_the_same_way() {
-        let objects: Vec<CatalogueObject> =
-            (0..100).map(|k| object(&format!("k{k}"), 1 + k * k % 37)).chain([object("z", 0)]).collect();
-        let total: u64 = objects.iter().map(|object| object.bytes).sum();
+        let sizes: Vec<u64> = (0..100).map(|k| 1 + k * k % 37).chain([0]).collect();
+        let total: u64 = sizes.iter().sum();
         for of in 1..9 {
-            let ranks = share_out(&objects, of);
-            assert_eq!(ranks, share_out(&objects, of));
+            let ranks = share_out(&sizes, of);
+            assert_eq!(ranks, share_out(&sizes, of));
             let mut bytes = vec![0; of as usize];
-            ranks.iter().zip(&objects).for_each(|(&rank, object)| bytes[rank as usize] += object.bytes);
+            ranks.iter().zip(&sizes).for_each(|(&rank, size)| bytes[rank as usize] += size);
             let mean = total / u64::from(of);
             assert!(bytes.iter().all(|&bytes| bytes.abs_diff(mean) <= 37), "{bytes:?} of {total}");
         }
-        assert_eq!(share_out(&[object("a", 0), object("b", 0), object("c", 0)], 3), [0, 1, 2]);
+        assert_eq!(share_out(&[0, 0, 0], 3), [0, 1, 2]);
     }
 }

@@ -239,6 +239,11 @@ impl Sink {
         !self.tasks.is_empty()
     }
 
+    /// All that was written is complete, and need not be found again.
+    pub(super) fn forget(&mut self) -> io::Result<()> {
+        self.journal.clear()
+    }
+
     pub(super) fn flush(&mut self) -> io::Result<()> {
         self.journal.flush()
     }

@@ -61,10 +61,10 @@ pub async fn verify(
         tasks.spawn_blocking(move || {
             let mut found = Vec::new();
             while let number = next.fetch_add(1, Ordering::Relaxed)
-                && let Some(object) = catalogue.objects().get(number)
+                && number < catalogue.n_objects()
             {
                 let is_stopped = || *stop.borrow();
-                found.push((number, look_at(object, &destination, &is_stopped)));
+                found.push((number, look_at(&catalogue.object(number), &destination, &is_stopped)));
             }
             found
         });
@@ -76,15 +76,15 @@ pub async fn verify(
     found.sort_unstable_by_key(|(number, _)| *number);
     let mut verification = Verification::default();
     for (number, what) in found {
-        let CatalogueObject { key, bytes, .. } = &catalogue.objects()[number];
+        let (key, bytes) = (catalogue.key(number), catalogue.bytes(number));
         match what {
             Found::Right => {
                 verification.n_right += 1;
                 verification.bytes += bytes;
             }
-            Found::Missing => verification.missing.push(key.clone()),
-            Found::Differs(why) => verification.differing.push(Failure { key: key.clone(), why }),
-            Found::Unverifiable => verification.unverifiable.push(key.clone()),
+            Found::Missing => verification.missing.push(key.to_owned()),
+            Found::Differs(why) => verification.differing.push(Failure { key: key.to_owned(), why }),
+            Found::Unverifiable => verification.unverifiable.push(key.to_owned()),
             Found::Stopped => verification.was_stopped = true,
         }
     }

@@ -33,8 +33,8 @@ pub(super) fn cut(
     range_bytes: u64,
     items: &mut Vec<Item>,
 ) {
-    let known = &catalogue.objects()[object];
-    let cuts = catalogue.cuts(known);
+    let known = catalogue.object(object);
+    let cuts = catalogue.cuts(&known);
     for missing in there.missing_in(0..known.bytes) {
         let mut at = missing.start;
         while at < missing.end {
@@ -43,7 +43,7 @@ pub(super) fn cut(
             let cut = cuts.iter().copied().find(|&cut| cut > at).unwrap_or(u64::MAX);
             let range = at..next.min(cut).min(missing.end);
             at = range.end;
-            let servers = catalogue.servers_of(known, &range);
+            let servers = catalogue.servers_of(&known, &range);
             items.push(Item { object, range, servers });
         }
     }

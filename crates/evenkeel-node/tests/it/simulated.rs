@@ -428,7 +428,7 @@ impl Folder<'_> {
         let catalogue = Catalogue::of_mirrors(mirrors.collect(), Trust::Checksums).await.unwrap();
         let catalogue = Arc::new(catalogue);
         let version =
-            |file: &usize| catalogue.objects()[*file].copies[0].object.identity.as_ref().unwrap().parse();
+            |file: &usize| catalogue.object(*file).copies[0].object.identity.as_ref().unwrap().parse();
         let listed: Vec<u64> = (0..world.sizes.len()).map(|file| version(&file).unwrap()).collect();
         let (stop, stopped) = watch::channel(false);
         let begun = Instant::now();
@@ -545,6 +545,7 @@ fn simulate(seed: u64, totals: &Totals) -> Vec<Asked> {
             slots: 1 + dice.below(3) as u32,
             patience: PATIENCE,
             overwrite: dice.is_one_in(3),
+            window: 1 + dice.below(4) as usize,
             ..Options::default()
         };
         for _ in 0..dice.below(3) {

@@ -219,5 +219,5 @@ async fn a_listing_that_trickles() {
     trickling.abort();
     let remarks: Vec<String> = catalogue.remarks().iter().map(ToString::to_string).collect();
     assert!(remarks.iter().any(|remark| remark.contains("does not answer")), "{remarks:?}");
-    assert_eq!(catalogue.objects().len(), 1);
+    assert_eq!(catalogue.n_objects(), 1);
 }

@@ -148,7 +148,7 @@ async fn misbehaviour_has_a_name() {
         // The catalogue counts what comes.
         let sources = vec![open(&address).unwrap()];
         let catalogue = Catalogue::of_mirrors(sources, Trust::Checksums).await.unwrap();
-        let body = match catalogue.read(&catalogue.objects()[0], 0, 2..6).await {
+        let body = match catalogue.read(&catalogue.object(0), 0, 2..6).await {
             Ok(body) => body.try_collect::<Vec<_>>().await,
             Err(error) => Err(error),
         };

@@ -34,7 +34,7 @@ pub(super) fn run(args: &GetArgs, sources: &[String], destination: &str) -> Resu
     stop_on_ctrl_c(stop, "stopping");
     let (n_objects, found) = live::runtime()?.block_on(async {
         let catalogue = Arc::new(live::catalogue(&args.source, sources).await?);
-        let n_objects = catalogue.objects().len();
+        let n_objects = catalogue.n_objects();
         Ok::<_, anyhow::Error>((n_objects, verify(catalogue, Path::new(destination), stopped).await?))
     })?;
     if args.json {

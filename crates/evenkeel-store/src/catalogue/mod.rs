@@ -1,16 +1,20 @@
 //! Several sources as one data set: which objects there are, and which servers hold each.
 
-use std::collections::BTreeMap;
+mod merge;
+mod packed;
+
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use futures_util::StreamExt;
 use futures_util::future::join_all;
-use futures_util::{StreamExt, TryStreamExt};
 
 use crate::error::{Problem, StoreError};
 use crate::exact::exactly;
-use crate::{Body, Hash, Object, Page, Pieces, Source, Unreadable};
+use crate::{Body, Hash, Object, Pieces, Source, Unreadable};
+use merge::{Listing, list, merge};
+use packed::Packed;
 
 /// What shows that two mirrors have the same object under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +30,9 @@ pub enum Trust {
 pub struct Catalogue {
     sources: Vec<Box<dyn Source>>,
     servers: Vec<String>,
-    objects: Vec<CatalogueObject>,
+    /// The number of each server of each source.
+    numbers: Vec<Vec<usize>>,
+    objects: Packed,
     unreadable: Vec<Unreadable>,
     remarks: Vec<Remark>,
 }
@@ -114,84 +120,84 @@ impl fmt::Display for Remark {
 impl Catalogue {
     /// Lists mirrors of the same data. A mirror that cannot be listed is left out, unless none can.
     pub async fn of_mirrors(sources: Vec<Box<dyn Source>>, trust: Trust) -> Result<Self, StoreError> {
-        let listings = sources.iter().map(|source| source.list().try_fold(Page::default(), with));
-        let listings: Vec<Result<Page, StoreError>> = join_all(listings).await;
+        let listings = join_all(sources.iter().map(|source| list(&**source))).await;
         let (mut listed, mut unlisted, mut last_error) = (Vec::new(), Vec::new(), None);
         for (source, listing) in sources.into_iter().zip(listings) {
             match listing {
-                Ok(page) => listed.push((source, page)),
+                Ok(listing) => listed.push((source, listing)),
                 Err(error) => {
                     unlisted.push(Remark::Unlisted { why: error.to_string() });
                     last_error = Some(error);
                 }
             }
         }
-        let (sources, listings): (Vec<_>, Vec<_>) = listed.into_iter().unzip();
+        let (sources, listings): (Vec<_>, Vec<Listing>) = listed.into_iter().unzip();
         if let Some(error) = last_error.filter(|_| sources.is_empty()) {
             return Err(error);
         }
-        let mut servers: Vec<String> = Vec::new();
-        for name in sources.iter().flat_map(|source| source.servers()) {
-            if !servers.contains(name) {
-                servers.push(name.clone());
-            }
-        }
-        let mut of_key: BTreeMap<String, Vec<Copy>> = BTreeMap::new();
-        let mut unreadable = Vec::new();
-        for (source, listing) in listings.into_iter().enumerate() {
-            for object in listing.objects {
-                of_key.entry(object.key.clone()).or_default().push(Copy { source, object });
-            }
-            unreadable.extend(listing.unreadable);
-        }
+        let (listings, unreadable): (Vec<Packed>, Vec<_>) =
+            listings.into_iter().map(|listing| (listing.objects, listing.unreadable)).unzip();
+        let mut unreadable = unreadable.concat();
         let cannot_be_read =
             unreadable.iter().map(|found| Remark::Unreadable { why: found.error.to_string() });
         let cannot_be_read: Vec<Remark> = cannot_be_read.collect();
+        let (objects, remarks) = merge(&sources, trust, listings);
         // What another mirror has is read there.
-        unreadable.retain(|found| match of_key.range(found.key.clone()..).next() {
-            Some((key, _)) if found.key.ends_with('/') => !key.starts_with(&found.key),
-            Some((key, _)) => *key != found.key,
-            None => true,
+        unreadable.retain(|found| {
+            let next = objects.first_from(&found.key);
+            let is_there = |key: &str| match found.key.ends_with('/') {
+                true => key.starts_with(&found.key),
+                false => key == found.key,
+            };
+            next == objects.len() || !is_there(objects.key(next))
         });
-        let mut merged = Merger::new(&sources, trust);
-        let objects = of_key.into_iter().map(|(key, copies)| merged.merge(key, copies)).collect();
-        let remarks = [unlisted, cannot_be_read, merged.remarks()].concat();
-        Ok(Self { sources, servers, objects, unreadable, remarks })
+        let remarks = [unlisted, cannot_be_read, remarks].concat();
+        Ok(Self { objects, unreadable, remarks, ..Self::of_sources(sources) })
+    }
+
+    /// Nothing, in these sources.
+    fn of_sources(sources: Vec<Box<dyn Source>>) -> Self {
+        let mut servers: Vec<String> = Vec::new();
+        let mut number = |name: &String| {
+            servers.iter().position(|known| known == name).unwrap_or_else(|| {
+                servers.push(name.clone());
+                servers.len() - 1
+            })
+        };
+        let numbers = |source: &Box<dyn Source>| source.servers().iter().map(&mut number).collect();
+        let numbers = sources.iter().map(numbers).collect();
+        let (objects, unreadable, remarks) = (Packed::default(), Vec::new(), Vec::new());
+        Self { sources, servers, numbers, objects, unreadable, remarks }
     }
 
     /// Joins data sets that hold different objects.
     pub fn join(catalogues: Vec<Self>) -> Result<Self, StoreError> {
-        let mut all = Self {
-            sources: Vec::new(),
-            servers: Vec::new(),
-            objects: Vec::new(),
-            unreadable: Vec::new(),
-            remarks: Vec::new(),
-        };
+        let (mut sources, mut unreadable, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
+        let mut objects: Option<Packed> = None;
         for catalogue in catalogues {
-            let n_sources = all.sources.len();
-            all.sources.extend(catalogue.sources);
-            for name in catalogue.servers {
-                if !all.servers.contains(&name) {
-                    all.servers.push(name);
+            match &mut objects {
+                // As they are: this may be all.
+                None => objects = Some(catalogue.objects),
+                Some(objects) => {
+                    for mut object in catalogue.objects() {
+                        object.copies.iter_mut().for_each(|copy| copy.source += sources.len());
+                        objects.push(&object);
+                    }
                 }
             }
-            all.objects.extend(catalogue.objects.into_iter().map(|mut object| {
-                object.copies.iter_mut().for_each(|copy| copy.source += n_sources);
-                object
-            }));
-            all.unreadable.extend(catalogue.unreadable);
-            all.remarks.extend(catalogue.remarks);
+            sources.extend(catalogue.sources);
+            unreadable.extend(catalogue.unreadable);
+            remarks.extend(catalogue.remarks);
         }
-        all.objects.sort_by(|a, b| a.key.cmp(&b.key));
-        match all.objects.windows(2).find(|pair| pair[0].key == pair[1].key) {
-            Some(pair) => {
-                let problem = "two sources have an object of this name; read them into different folders, or name \
-                               them by --mirror if they hold the same data";
-                Err(Problem::Unsupported(problem.to_owned()).at(pair[0].key.as_str()))
-            }
-            None => Ok(all),
+        let mut objects = objects.unwrap_or_default();
+        if !objects.sort() {
+            let problem = "two sources have an object of this name; read them into different folders, or name them by \
+                           --mirror if they hold the same data";
+            let twice = (1..objects.len()).find(|&number| objects.key(number - 1) == objects.key(number));
+            let key = twice.map_or("", |number| objects.key(number));
+            return Err(Problem::Unsupported(problem.to_owned()).at(key));
         }
+        Ok(Self { objects, unreadable, remarks, ..Self::of_sources(sources) })
     }
 
     /// Leaves out the objects that `is_wanted` does not want.
@@ -199,9 +205,35 @@ impl Catalogue {
         self.objects.retain(is_wanted);
     }
 
+    /// The number of objects.
+    pub fn n_objects(&self) -> usize {
+        self.objects.len()
+    }
+
     /// All objects, by key.
-    pub fn objects(&self) -> &[CatalogueObject] {
-        &self.objects
+    pub fn objects(&self) -> impl ExactSizeIterator<Item = CatalogueObject> {
+        (0..self.objects.len()).map(|number| self.object(number))
+    }
+
+    /// An object, counted in the order of keys.
+    pub fn object(&self, number: usize) -> CatalogueObject {
+        self.objects.get(number)
+    }
+
+    /// The number of the object of this name.
+    pub fn find(&self, key: &str) -> Option<usize> {
+        let number = self.objects.first_from(key);
+        (number < self.n_objects() && self.key(number) == key).then_some(number)
+    }
+
+    /// The name of an object.
+    pub fn key(&self, number: usize) -> &str {
+        self.objects.key(number)
+    }
+
+    /// The size of an object.
+    pub fn bytes(&self, number: usize) -> u64 {
+        self.objects.bytes(number)
     }
 
     /// What is there but cannot be read at any mirror.
@@ -221,8 +253,7 @@ impl Catalogue {
 
     /// The number of a server.
     fn server(&self, copy: &Copy, local: u32) -> Option<usize> {
-        let name = self.sources[copy.source].servers().get(local as usize)?;
-        self.servers.iter().position(|server| server == name)
+        self.numbers[copy.source].get(local as usize).copied()
     }
 
     /// Where the servers of an object change: the ends of its extents, in order. Ranges that cross none of these have
@@ -277,13 +308,6 @@ impl Catalogue {
     }
 }
 
-/// A listing with one more page.
-async fn with(mut all: Page, page: Page) -> Result<Page, StoreError> {
-    all.objects.extend(page.objects);
-    all.unreadable.extend(page.unreadable);
-    Ok(all)
-}
-
 /// The servers that hold all of a range of an object.
 fn holders<'a>(object: &'a Object, range: &Range<u64>) -> &'a [u32] {
     let mut start = 0;
@@ -295,102 +319,4 @@ fn holders<'a>(object: &'a Object, range: &Range<u64>) -> &'a [u32] {
         start = end;
     }
     &[]
-}
-
-/// Decides which copies are the same.
-struct Merger<'a> {
-    sources: &'a [Box<dyn Source>],
-    trust: Trust,
-    /// The bytes that each source serves alone because they cannot be compared.
-    alone: Vec<u64>,
-    n_listed: Vec<usize>,
-    n_keys: usize,
-    n_uncompared: usize,
-    differs: Vec<Remark>,
-}
-
-impl<'a> Merger<'a> {
-    fn new(sources: &'a [Box<dyn Source>], trust: Trust) -> Self {
-        let n = sources.len();
-        Self {
-            sources,
-            trust,
-            alone: vec![0; n],
-            n_listed: vec![0; n],
-            n_keys: 0,
-            n_uncompared: 0,
-            differs: Vec::new(),
-        }
-    }
-
-    /// Merges the copies under a key. The first of them, in the order in which the mirrors were given, decides.
-    fn merge(&mut self, key: String, copies: Vec<Copy>) -> CatalogueObject {
-        self.n_keys += 1;
-        copies.iter().for_each(|copy| self.n_listed[copy.source] += 1);
-        let (mut same, mut uncompared) = (Vec::new(), Vec::new());
-        let mut hashes: Vec<Hash> = Vec::new();
-        for copy in copies {
-            let object = &copy.object;
-            let first: Option<&Copy> = same.first();
-            let agree = match first {
-                None => Some(true),
-                Some(first) if first.object.bytes != object.bytes => Some(false),
-                Some(_) => agree(&hashes, &object.hashes)
-                    .or((self.trust == Trust::Sizes || object.bytes == 0).then_some(true)),
-            };
-            match agree {
-                Some(true) => {
-                    let is_new = |hash: &&Hash| hashes.iter().all(|known| known.algorithm != hash.algorithm);
-                    let new: Vec<Hash> = object.hashes.iter().filter(is_new).cloned().collect();
-                    hashes.extend(new);
-                    same.push(copy);
-                }
-                Some(false) => {
-                    let server = self.name(copy.source);
-                    self.differs.push(Remark::Differs { key: key.clone(), server });
-                }
-                None => uncompared.push(copy),
-            }
-        }
-        let bytes = same.first().map_or(0, |copy: &Copy| copy.object.bytes);
-        if !uncompared.is_empty() {
-            self.n_uncompared += 1;
-            // Only one of them, or those known to be the same, so that versions are never mixed. Of these the one that
-            // has least to serve so far.
-            let of = |copies: &[Copy], alone: &[u64]| copies.iter().map(|copy| alone[copy.source]).min();
-            let best = uncompared.iter().min_by_key(|copy| self.alone[copy.source]).cloned();
-            if let Some(other) = best.filter(|other| Some(self.alone[other.source]) < of(&same, &self.alone))
-            {
-                hashes.clone_from(&other.object.hashes);
-                same = vec![other];
-            }
-            same.iter().for_each(|copy| self.alone[copy.source] += bytes / same.len() as u64);
-        }
-        let pieces = same.iter().find_map(|copy: &Copy| copy.object.pieces.clone());
-        CatalogueObject { key, bytes, hashes, pieces, copies: same }
-    }
-
-    fn name(&self, source: usize) -> String {
-        self.sources[source].servers().first().cloned().unwrap_or_default()
-    }
-
-    fn remarks(self) -> Vec<Remark> {
-        let lacking = (0..self.sources.len()).filter(|&source| self.n_listed[source] < self.n_keys);
-        let lacks = lacking.map(|source| Remark::Lacks {
-            server: self.name(source),
-            n_objects: self.n_keys - self.n_listed[source],
-        });
-        let uncompared =
-            (self.n_uncompared > 0).then_some(Remark::Uncompared { n_objects: self.n_uncompared });
-        let (lacks, uncompared): (Vec<Remark>, _) = (lacks.collect(), uncompared);
-        self.differs.into_iter().chain(lacks).chain(uncompared).collect()
-    }
-}
-
-/// Whether checksums agree; `None` if they have no algorithm in common.
-fn agree(ours: &[Hash], theirs: &[Hash]) -> Option<bool> {
-    let common = ours.iter().filter_map(|our| {
-        theirs.iter().find(|their| their.algorithm == our.algorithm).map(|their| their == our)
-    });
-    common.reduce(|a, b| a && b)
 }
