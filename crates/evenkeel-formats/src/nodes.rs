@@ -21,6 +21,8 @@ pub struct Nodes<T> {
     pub warmth: Vec<Warmth>,
     /// For servers: the total bytes that each serves per second; empty if not given.
     pub rates: Vec<u64>,
+    /// For servers: whether the file says how many slots they have.
+    pub has_slots: bool,
 }
 
 impl<T> Nodes<T> {
@@ -33,6 +35,7 @@ impl<T> Nodes<T> {
             hosts: vec![String::new(); n],
             warmth: vec![Warmth::default(); n],
             rates: Vec::new(),
+            has_slots: true,
         }
     }
 
@@ -50,11 +53,12 @@ impl<T> Nodes<T> {
 
     fn none() -> Self {
         let (names, nodes, hosts) = (NameTable::new(), Vec::new(), Vec::new());
-        Self { names, nodes, hosts, warmth: Vec::new(), rates: Vec::new() }
+        Self { names, nodes, hosts, warmth: Vec::new(), rates: Vec::new(), has_slots: false }
     }
 }
 
 const SPEED: usize = 1;
+const SLOTS: usize = 2;
 const RATE: usize = 7;
 
 /// Reads a servers file; backlogs are rounded up to blocks.
@@ -67,14 +71,14 @@ pub fn read_servers(reader: impl BufRead, reading: &Reading<'_>) -> Result<Nodes
              --ignore-columns",
         ));
     }
-    let mut found = Nodes::none();
+    let mut found = Nodes { has_slots: table.has(SLOTS), ..Nodes::none() };
     while table.next()? {
         add_name(&table, &mut found.names, "server")?;
         let mut server = Server::default();
         if let Some(text) = table.field(SPEED)? {
             server.speed = numbers::speed(text).map_err(|e| table.error(e))?;
         }
-        if let Some(text) = table.field(2)? {
+        if let Some(text) = table.field(SLOTS)? {
             server.slots = numbers::slots(text).map_err(|e| table.error(e))?;
         }
         if let Some(text) = table.field(3)? {

@@ -10,7 +10,7 @@ mod health;
 
 pub use balanced::{Balanced, BalancedOptions, MirrorReport};
 pub use client::{
-    Candidate, Choosing, Ending, FORMAT, Failure, GetError, Happening, Line, Measurement, NotPlanned,
-    Options, Probing, Rank, Report, ServerReport, Share, Undrivable, Verification, drives, get, measure,
-    verify,
+    Candidate, Choosing, Ending, FORMAT, Failure, GetError, Happening, KnownServer, Line, Measurement,
+    NotPlanned, Options, Probing, Rank, Report, ServerReport, Share, Undrivable, Verification, drives, get,
+    measure, verify,
 };

@@ -225,15 +225,26 @@ impl Source for Folder {
         async move {
             let (path, bytes) = (PathBuf::from(&object.address), object.bytes);
             let (opened, identity) = (path.clone(), object.identity.clone());
-            let file = blocking(&object.address, move || open(&opened, bytes, identity.as_deref())).await?;
+            // Opened and begun at once: most files are small.
+            let begin = move || {
+                let file = open(&opened, bytes, identity.as_deref())?;
+                read_chunk(&opened, file, range)
+            };
+            let Some((first, rest)) = blocking(&object.address, begin).await? else {
+                return Ok(stream::empty().boxed());
+            };
             let next = move |(file, range): (File, Range<u64>)| {
                 let path = path.clone();
                 async move {
+                    if range.is_empty() {
+                        return Ok(None);
+                    }
                     let address = path.display().to_string();
                     blocking(&address, move || read_chunk(&path, file, range)).await
                 }
             };
-            Ok(stream::try_unfold((file, range), next).boxed())
+            let first = stream::once(async { Ok(first) });
+            Ok(first.chain(stream::try_unfold(rest, next)).boxed())
         }
         .boxed()
     }

@@ -82,12 +82,12 @@ pub struct GetArgs {
     /// The sources, then the folder to read into
     #[arg(required = true, value_name = "SOURCE… DEST")]
     pub paths: Vec<String>,
-    /// Rates of servers, as CSV: server,rate; servers that it does not name are measured
+    /// Rates and slots of servers, as CSV: server,rate,slots; servers that it does not name are measured
     #[arg(long, value_name = "FILE")]
     pub servers: Option<PathBuf>,
-    /// Transfers at once from each server
-    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=256))]
-    pub slots: u32,
+    /// Transfers at once from each server [default: slots of --servers, else 2, more for small objects]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub slots: Option<u32>,
     /// The most that is asked for at once
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = block)]
     pub range: u64,

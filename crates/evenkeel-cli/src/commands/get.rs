@@ -12,7 +12,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use evenkeel::policy::{self, POLICIES, Policy};
 use evenkeel_formats::{Reading, read_servers};
-use evenkeel_node::{FORMAT, Line, Options, Report, drives, get};
+use evenkeel_node::{FORMAT, KnownServer, Line, Options, Report, drives, get};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -23,6 +23,8 @@ use crate::input::Source;
 use crate::output::{print, printable};
 use crate::text::{count, counted, pairs, size, span, table};
 
+/// Transfers at once from a server.
+const MOST_SLOTS: u32 = 256;
 /// Failures that are listed one by one.
 const MOST_FAILURES: usize = 20;
 
@@ -37,7 +39,7 @@ pub(super) fn run(args: &GetArgs) -> Result<Outcome> {
     let options = Options {
         range_bytes: args.range,
         slots: args.slots,
-        rates: rates(args.servers.as_deref())?,
+        servers: known_servers(args.servers.as_deref())?,
         patience: Duration::from_secs(args.patience),
         overwrite: args.overwrite,
         policy: policy(&args.policy)?,
@@ -79,15 +81,19 @@ fn policy(name: &str) -> Result<&'static Policy> {
     Ok(policy)
 }
 
-/// The rates in a servers file.
-fn rates(path: Option<&Path>) -> Result<HashMap<String, u64>> {
+/// What a servers file says about rates and slots.
+fn known_servers(path: Option<&Path>) -> Result<HashMap<String, KnownServer>> {
     let Some(path) = path else { return Ok(HashMap::new()) };
     let Source { name, reader } = Source::open(path)?;
     let servers = read_servers(reader, &Reading::of(&name))?;
-    if servers.rates.is_empty() {
-        bail!("{name}: there is no column `rate`, such as 120MB/s");
+    if servers.rates.is_empty() && !servers.has_slots {
+        bail!("{name}: there is neither a column `rate`, such as 120MB/s, nor `slots`");
     }
-    Ok(servers.names.iter().map(str::to_owned).zip(servers.rates).collect())
+    let known = |number: usize| KnownServer {
+        rate: servers.rates.get(number).copied(),
+        slots: servers.has_slots.then(|| servers.nodes[number].slots.min(MOST_SLOTS)),
+    };
+    Ok(servers.names.iter().enumerate().map(|(number, name)| (name.to_owned(), known(number))).collect())
 }
 
 /// Stops at the first Ctrl-C. The second ends the process.

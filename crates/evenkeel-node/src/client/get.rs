@@ -33,10 +33,10 @@ use super::work::{self, Item, Servers};
 pub struct Options {
     /// The most bytes that are asked for at once.
     pub range_bytes: u64,
-    /// How many transfers each server does at once.
-    pub slots: u32,
-    /// Known rates of servers in bytes per second, by name. If one is missing, all are measured first.
-    pub rates: HashMap<String, u64>,
+    /// How many transfers each server does at once, whatever else is known about it.
+    pub slots: Option<u32>,
+    /// What is known about servers, by name. If a rate is missing, all are measured first.
+    pub servers: HashMap<String, KnownServer>,
     /// How long to measure.
     pub probe: Duration,
     /// How long to wait for a server that is silent, and for one to come back.
@@ -59,8 +59,8 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             range_bytes: 1 << 20,
-            slots: 2,
-            rates: HashMap::new(),
+            slots: None,
+            servers: HashMap::new(),
             probe: Duration::from_millis(300),
             patience: Duration::from_secs(20),
             overwrite: false,
@@ -70,6 +70,15 @@ impl Default for Options {
             window: 10_000,
         }
     }
+}
+
+/// What is known about a server before anything is read from it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KnownServer {
+    /// Its rate in bytes per second.
+    pub rate: Option<u64>,
+    /// How many transfers it does at once. If nobody says, two, and more where objects are small.
+    pub slots: Option<u32>,
 }
 
 /// Measuring pays if there is this much to read from each server.
@@ -247,7 +256,7 @@ impl<'a> Get<'a> {
         let (destination, journal, prepared, portion, agreement) =
             spawn_blocking(look).await.map_err(io::Error::other)??;
         let n_servers = catalogue.servers().len();
-        let rates = catalogue.servers().iter().map(|name| options.rates.get(name).copied()).collect();
+        let rates = catalogue.servers().iter().map(|name| options.servers.get(name)?.rate).collect();
         let (sink, tallies) = (Sink::new(journal), vec![Tally::default(); n_servers]);
         Ok(Self {
             catalogue,
@@ -279,19 +288,33 @@ impl<'a> Get<'a> {
             watch(&Line { format: FORMAT, at: begun.elapsed().as_secs_f64(), what });
         };
         self.tell_beginning(watch);
-        let (mut failed, mut n_unverified, mut was_stopped) = (BTreeMap::new(), 0, false);
-        for window in self.portion.windows(self.options.window) {
-            self.open(window);
-            was_stopped = self.read_all(&mut failed, &mut n_unverified, watch).await?;
-            if was_stopped {
-                break;
-            }
-            self.close(&failed)?;
+        let (mut failed, mut n_unverified) = (BTreeMap::new(), 0);
+        let was_stopped = self.read_windows(&mut failed, &mut n_unverified, watch).await;
+        if was_stopped.is_err() {
+            self.sink.give_up().await;
         }
+        let was_stopped = was_stopped?;
         for (&object, why) in &failed {
             watch(Happening::Failed { key: self.key(object), why: why.as_str().into() });
         }
         self.report(failed, n_unverified, was_stopped).await
+    }
+
+    /// Reads all objects, window by window. Returns whether it was stopped.
+    async fn read_windows(
+        &mut self,
+        failed: &mut BTreeMap<usize, String>,
+        n_unverified: &mut usize,
+        watch: &mut (dyn FnMut(Happening<'_>) + Send),
+    ) -> Result<bool, Error> {
+        for window in self.portion.windows(self.options.window) {
+            self.open(window);
+            if self.read_window(failed, n_unverified, watch).await? {
+                return Ok(true);
+            }
+            self.close(failed)?;
+        }
+        Ok(false)
     }
 
     /// Begins with these objects.
@@ -322,7 +345,7 @@ impl<'a> Get<'a> {
     }
 
     /// Reads the objects of the window. Returns whether it was stopped.
-    async fn read_all(
+    async fn read_window(
         &mut self,
         failed: &mut BTreeMap<usize, String>,
         n_unverified: &mut usize,
@@ -423,9 +446,9 @@ impl<'a> Get<'a> {
         // All ranks together may receive that much each.
         let n_ranks = self.options.rank.map_or(1, |rank| u64::from(rank.of));
         under(self.options.limit.map(|limit| limit.saturating_mul(n_ranks)), &mut rates);
-        let servers = Servers { rates, slots: self.options.slots };
+        let slots = self.slots(items);
         let others = std::mem::take(&mut self.others);
-        let names = self.catalogue.servers();
+        let (names, servers) = (self.catalogue.servers(), Servers { rates, slots });
         let planned = work::plan(names, &servers, items, self.options.policy, self.options.rank, &others)?;
         self.planning += planning.elapsed();
         watch(planned.told(self.catalogue.servers()));
@@ -443,6 +466,14 @@ impl<'a> Get<'a> {
         let outcome = driver.run(&planned).await?;
         watch(progress(&self.tallies));
         Ok(outcome)
+    }
+
+    /// How many transfers each server does at once while these items are read.
+    fn slots(&self, items: &[Item]) -> Vec<u32> {
+        let usual = work::usual_slots(items.iter().chain(self.others.iter().map(|(_, item)| item)));
+        let known = |name: &String| self.options.servers.get(name).and_then(|known| known.slots);
+        let slots = |name: &String| self.options.slots.or_else(|| known(name)).unwrap_or(usual);
+        self.catalogue.servers().iter().map(slots).collect()
     }
 
     /// What is missing of the objects of the window.
@@ -564,9 +595,8 @@ impl<'a> Get<'a> {
         items: Vec<Item>,
         watch: &mut (dyn FnMut(Happening<'_>) + Send),
     ) -> io::Result<Vec<Item>> {
-        let items = Arc::new(items);
-        let measured =
-            probe(&self.catalogue, &items, self.options.slots, self.options.probe, &self.limit).await;
+        let (slots, items) = (self.slots(&items), Arc::new(items));
+        let measured = probe(&self.catalogue, &items, &slots, self.options.probe, &self.limit).await;
         let fastest = measured.iter().filter_map(|measured| measured.rate).max().unwrap_or(USUAL_RATE);
         for (server, measured) in measured.into_iter().enumerate() {
             // One that sent nothing is asked last.

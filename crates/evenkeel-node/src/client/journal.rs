@@ -21,6 +21,7 @@ pub(super) const NAME: &str = ".evenkeel-journal";
 const FORMAT: u32 = 1;
 /// The maximum length of a line. Keys have at most a kilobyte in most stores.
 const MOST_LINE_BYTES: u64 = 1 << 16;
+const RESERVED_BYTES: u64 = 1 << 16;
 /// How long to wait for a journal that somebody else has open. A read that was given up may still write its last bytes.
 const PATIENCE: Duration = Duration::from_secs(1);
 
@@ -106,6 +107,7 @@ impl Journal {
         if rank.is_some() {
             foreign.clear();
         }
+        reserve(&file);
         let lock = Arc::new(file.try_clone()?);
         Ok((Self { path, file: BufWriter::new(file), lock, others, gate, foreign }, records))
     }
@@ -140,6 +142,7 @@ impl Journal {
         if self.foreign.is_empty() {
             self.file.flush()?;
             self.file.get_ref().set_len(0)?;
+            reserve(self.file.get_ref());
         }
         Ok(())
     }
@@ -163,6 +166,13 @@ impl Journal {
         self.others.iter().chain([&self.path]).try_for_each(|path| remove(path))?;
         self.gate.map_or(Ok(()), |gate| remove(&gate.path))
     }
+}
+
+/// Sets room aside behind the end of a journal, where that is possible: when the disk is full of data, what was received
+/// can still be recorded.
+fn reserve(file: &File) {
+    let end = file.metadata().map_or(0, |metadata| metadata.len());
+    let _ = rustix::fs::fallocate(file, rustix::fs::FallocateFlags::KEEP_SIZE, end, RESERVED_BYTES);
 }
 
 /// Removes a file, if it is there.

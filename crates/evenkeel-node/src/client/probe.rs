@@ -49,11 +49,11 @@ impl Unclaimed {
     }
 }
 
-/// Reads from all servers at once for about this time, `slots` transfers at each. No byte is read twice.
+/// Reads from all servers at once for about this time, `slots` transfers at each of them. No byte is read twice.
 pub(super) async fn probe(
     catalogue: &Arc<Catalogue>,
     items: &Arc<Vec<Item>>,
-    slots: u32,
+    slots: &[u32],
     window: Duration,
     limit: &Limit,
 ) -> Vec<Measured> {
@@ -61,7 +61,7 @@ pub(super) async fn probe(
     let unclaimed = Arc::new(Mutex::new(Unclaimed::new(n_servers, items)));
     let begun = Instant::now();
     let mut tasks = JoinSet::new();
-    for server in 0..n_servers {
+    for (server, &slots) in slots.iter().enumerate() {
         for _ in 0..slots {
             let (catalogue, items, unclaimed) =
                 (Arc::clone(catalogue), Arc::clone(items), Arc::clone(&unclaimed));

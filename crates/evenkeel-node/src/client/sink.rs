@@ -26,6 +26,11 @@ const STEP: u64 = 8 << 20;
 const MOST_UNSYNCED: u64 = 32 << 20;
 /// Objects that are hashed at once.
 const MOST_HASHED: usize = 2;
+/// Tasks that write at once. What comes meanwhile is written together by the next one: a task for each of many small
+/// objects would take longer than its writing.
+const MOST_WRITERS: usize = 3;
+/// What a task writes: no more than so many bytes and ranges, if there are several.
+const MOST_TOGETHER: (u64, usize) = (4 << 20, 256);
 
 /// Where the bytes of an object go.
 #[derive(Clone, Debug)]
@@ -58,11 +63,35 @@ struct Hashing {
     at: u64,
 }
 
+/// Bytes of an object that are to be written.
+#[derive(Debug)]
+struct Arrival {
+    target: Arc<Target>,
+    offset: u64,
+    bytes: u64,
+    chunks: Vec<Bytes>,
+    /// If its checksums are at the same place.
+    hashing: Option<Hashing>,
+}
+
+/// A range that was written.
+#[derive(Debug)]
+struct Written {
+    object: usize,
+    bytes: u64,
+    record: Record,
+    hashing: Option<Hashing>,
+}
+
 /// What a task has done.
 #[derive(Debug)]
 enum Done {
-    Wrote { object: usize, bytes: u64, record: Record, hashing: Option<Hashing> },
-    Hashed { object: usize, hashing: Hashing },
+    /// Up to the first error.
+    Wrote(Vec<Written>, io::Result<()>),
+    Hashed {
+        object: usize,
+        hashing: Hashing,
+    },
     Synced,
 }
 
@@ -72,6 +101,8 @@ pub(super) struct Sink {
     journal: Journal,
     objects: HashMap<usize, Writing>,
     tasks: JoinSet<io::Result<Done>>,
+    to_write: VecDeque<Arrival>,
+    n_writers: usize,
     n_unwritten_bytes: u64,
     to_hash: VecDeque<usize>,
     n_hashed: usize,
@@ -85,6 +116,8 @@ impl Sink {
             journal,
             objects: HashMap::new(),
             tasks: JoinSet::new(),
+            to_write: VecDeque::new(),
+            n_writers: 0,
             n_unwritten_bytes: 0,
             to_hash: VecDeque::new(),
             n_hashed: 0,
@@ -123,9 +156,9 @@ impl Sink {
             self.n_unwritten_bytes += bytes;
             let target = Arc::clone(&writing.target);
             let hashing = writing.hashing.take_if(|hashing| hashing.at == range.start);
-            let task = move || write(&target, range.start, bytes, &chunks, hashing);
-            self.tasks.spawn_blocking(self.journal.locked(task));
+            self.to_write.push_back(Arrival { target, offset: range.start, bytes, chunks, hashing });
         }
+        self.go_on_writing();
         while self.n_unwritten_bytes > MOST_UNWRITTEN {
             self.proceed().await?;
         }
@@ -150,32 +183,66 @@ impl Sink {
     /// Waits for the next task. Returns false if there is none.
     pub(super) async fn proceed(&mut self) -> io::Result<bool> {
         let Some(done) = self.tasks.join_next().await else { return Ok(false) };
-        let (object, hashing) = match done.map_err(io::Error::other)?? {
-            Done::Wrote { object, bytes, record, hashing } => {
-                self.n_unwritten_bytes -= bytes;
-                self.journal.append(&record)?;
-                if let Some(writing) = self.objects.get_mut(&object) {
-                    writing.written.insert(record.from..record.to);
-                    writing.n_unsynced_bytes += bytes;
-                    if writing.n_unsynced_bytes >= MOST_UNSYNCED {
-                        writing.n_unsynced_bytes = 0;
-                        let target = Arc::clone(&writing.target);
-                        self.tasks.spawn_blocking(self.journal.locked(move || sync(&target)));
-                    }
-                }
-                (object, hashing)
+        match done.map_err(io::Error::other)?? {
+            Done::Wrote(written, result) => {
+                self.n_writers -= 1;
+                written.into_iter().try_for_each(|written| self.on_written(written))?;
+                result?;
+                self.go_on_writing();
             }
             Done::Hashed { object, hashing } => {
                 self.n_hashed -= 1;
-                (object, Some(hashing))
+                self.on_hashed(object, Some(hashing));
             }
-            Done::Synced => return Ok(true),
-        };
+            Done::Synced => {}
+        }
+        Ok(true)
+    }
+
+    fn on_written(&mut self, Written { object, bytes, record, hashing }: Written) -> io::Result<()> {
+        self.n_unwritten_bytes -= bytes;
+        self.journal.append(&record)?;
+        if let Some(writing) = self.objects.get_mut(&object) {
+            writing.written.insert(record.from..record.to);
+            writing.n_unsynced_bytes += bytes;
+            if writing.n_unsynced_bytes >= MOST_UNSYNCED {
+                writing.n_unsynced_bytes = 0;
+                let target = Arc::clone(&writing.target);
+                self.tasks.spawn_blocking(self.journal.locked(move || sync(&target)));
+            }
+        }
+        self.on_hashed(object, hashing);
+        Ok(())
+    }
+
+    /// The checksums of an object are free again, if they were not.
+    fn on_hashed(&mut self, object: usize, hashing: Option<Hashing>) {
         if let (Some(hashing), Some(writing)) = (hashing, self.objects.get_mut(&object)) {
             writing.hashing = Some(hashing);
         }
         self.go_on_hashing(object);
-        Ok(true)
+    }
+
+    /// Writes what waits, unless enough is being written.
+    fn go_on_writing(&mut self) {
+        while self.n_writers < MOST_WRITERS && !self.to_write.is_empty() {
+            let (most_bytes, most_ranges) = MOST_TOGETHER;
+            let (mut together, mut bytes) = (Vec::new(), 0);
+            while together.len() < most_ranges
+                && let Some(next) = self.to_write.front()
+                && (bytes == 0 || bytes + next.bytes <= most_bytes)
+            {
+                bytes += next.bytes;
+                together.extend(self.to_write.pop_front());
+            }
+            self.n_writers += 1;
+            self.tasks.spawn_blocking(self.journal.locked(move || {
+                let mut written = Vec::new();
+                let mut write = |arrival: Arrival| arrival.write().map(|done| written.push(done));
+                let result = together.into_iter().try_for_each(&mut write);
+                Ok(Done::Wrote(written, result))
+            }));
+        }
     }
 
     /// Hashes what is written at the beginning of an object, if it is worth it.
@@ -230,6 +297,16 @@ impl Sink {
         Ok(self.journal)
     }
 
+    /// Records what was written, as far as possible. Something cannot be written, perhaps the journal either.
+    pub(super) async fn give_up(&mut self) {
+        while let Some(done) = self.tasks.join_next().await {
+            if let Ok(Ok(Done::Wrote(written, _))) = done {
+                let _ = written.iter().try_for_each(|written| self.journal.append(&written.record));
+            }
+        }
+        let _ = self.journal.flush();
+    }
+
     /// A task that keeps other reads out of the destination until it is done.
     pub(super) fn locked<T, F: FnOnce() -> T>(&self, task: F) -> impl FnOnce() -> T + use<T, F> {
         self.journal.locked(task)
@@ -274,26 +351,23 @@ fn part(chunks: &[Bytes], range: Range<u64>) -> Vec<Bytes> {
     parts
 }
 
-fn write(
-    target: &Target,
-    offset: u64,
-    bytes: u64,
-    chunks: &[Bytes],
-    mut hashing: Option<Hashing>,
-) -> io::Result<Done> {
-    // Opened each time: a data set may have more objects than a process may have files.
-    let file = target.place.open_part(target.bytes)?;
-    let (mut at, mut crc) = (offset, Crc::default());
-    for chunk in chunks {
-        file.write_all_at(chunk, at)?;
-        crc.update(chunk);
-        if let Some(hashing) = &mut hashing {
-            hashing.update(chunk);
+impl Arrival {
+    fn write(self) -> io::Result<Written> {
+        let Self { target, offset, bytes, chunks, mut hashing } = self;
+        // Opened each time: a data set may have more objects than a process may have files.
+        let file = target.place.open_part(target.bytes)?;
+        let (mut at, mut crc) = (offset, Crc::default());
+        for chunk in &chunks {
+            file.write_all_at(chunk, at)?;
+            crc.update(chunk);
+            if let Some(hashing) = &mut hashing {
+                hashing.update(chunk);
+            }
+            at += chunk.len() as u64;
         }
-        at += chunk.len() as u64;
+        let record = Record::new(&target.key, &target.version, &(offset..at), Some(crc.finish()));
+        Ok(Written { object: target.object, bytes, record, hashing })
     }
-    let record = Record::new(&target.key, &target.version, &(offset..at), Some(crc.finish()));
-    Ok(Done::Wrote { object: target.object, bytes, record, hashing })
 }
 
 fn sync(target: &Target) -> io::Result<Done> {

@@ -17,6 +17,11 @@ use super::ranks::Rank;
 /// The time that one byte takes at speed 1: speeds are bytes per second.
 pub(super) const BYTE_NS: f64 = 1e9;
 
+/// Bytes that are on the way from each server, if transfers are small.
+const ON_THE_WAY: u64 = 2 << 20;
+/// The most transfers at once from a server that did not ask for them.
+const MOST_USUAL_SLOTS: u64 = 64;
+
 /// A range of an object, which one server can serve: a request of the batch.
 #[derive(Clone, Debug)]
 pub(super) struct Item {
@@ -49,11 +54,20 @@ pub(super) fn cut(
     }
 }
 
+/// How many transfers a server does at once if nobody says: two, so that one is asked for while another arrives. More if
+/// they are so small that asking takes longer than sending.
+pub(super) fn usual_slots<'a>(items: impl Iterator<Item = &'a Item>) -> u32 {
+    let (mut n, mut bytes) = (0_u64, 0_u64);
+    items.for_each(|item| (n, bytes) = (n + 1, bytes.saturating_add(item.range.end - item.range.start)));
+    let mean = (bytes / n.max(1)).max(1);
+    (ON_THE_WAY / mean).clamp(2, MOST_USUAL_SLOTS) as u32
+}
+
 /// What is known about the servers: total rates in bytes per second, and how many transfers each does at once.
 #[derive(Clone, Debug)]
 pub(super) struct Servers {
     pub(super) rates: Vec<u64>,
-    pub(super) slots: u32,
+    pub(super) slots: Vec<u32>,
 }
 
 /// A batch with its plan.
@@ -97,7 +111,7 @@ pub(super) fn plan(
     let own = rank.map_or(0, |rank| rank.rank);
     let batch = batch(names, items.iter().map(|item| (own, item)))?;
     if others.is_empty() {
-        let cluster = cluster(&batch, &servers.rates, servers.slots)?;
+        let cluster = cluster(&batch, &servers.rates, &servers.slots)?;
         let decided = decide(policy, &batch, &cluster)?;
         return Ok(Planned { batch, cluster, rates: servers.rates.clone(), decided });
     }
@@ -106,10 +120,10 @@ pub(super) fn plan(
     rows.extend(others.iter().map(|(rank, item)| (*rank, item)));
     rows.sort_by_key(|(_, item)| (item.object, item.range.start));
     let all = self::batch(names, rows.iter().copied())?;
-    let mut decided = decide(policy, &all, &self::cluster(&all, &servers.rates, servers.slots)?)?;
+    let mut decided = decide(policy, &all, &self::cluster(&all, &servers.rates, &servers.slots)?)?;
     let (rates, schedule) = part_of(own, &rows, servers, rank.map_or(1, |rank| rank.of), &decided.schedule);
     (decided.schedule, decided.settings) = (schedule, settings(policy, &batch)?);
-    let cluster = cluster(&batch, &rates, servers.slots)?;
+    let cluster = cluster(&batch, &rates, &servers.slots)?;
     Ok(Planned { batch, cluster, rates, decided })
 }
 
@@ -165,13 +179,13 @@ fn batch<'a>(names: &[String], rows: impl Iterator<Item = (u32, &'a Item)>) -> R
     Ok(builder.finish())
 }
 
-fn cluster(batch: &Batch, rates: &[u64], slots: u32) -> Result<Cluster, ModelError> {
-    let server = |&rate: &u64| {
+fn cluster(batch: &Batch, rates: &[u64], slots: &[u32]) -> Result<Cluster, ModelError> {
+    let server = |(&rate, &slots): (&u64, &u32)| {
         let speed = Speed::from_millionths((rate / u64::from(slots)).max(1).saturating_mul(1_000_000));
         Server { speed: speed.unwrap_or(Speed::MAX), slots, backlog: 0 }
     };
-    let nodes: Vec<Server> = rates.iter().map(server).collect();
-    let all_slots = (slots as usize).saturating_mul(rates.len()).min(MAX_SLOTS as usize) as u32;
-    let clients = vec![Client { slots: all_slots.max(1) }; batch.n_clients()];
+    let nodes: Vec<Server> = rates.iter().zip(slots).map(server).collect();
+    let all_slots = slots.iter().fold(0_u32, |all, &slots| all.saturating_add(slots)).clamp(1, MAX_SLOTS);
+    let clients = vec![Client { slots: all_slots }; batch.n_clients()];
     Cluster::new(batch, nodes, clients, None)
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_node::{GetError, Happening, Line, Options, Rank, Report, get};
+use evenkeel_node::{GetError, Happening, KnownServer, Line, Options, Rank, Report, get};
 use evenkeel_store::{Catalogue, Trust, open};
 use tokio::sync::watch;
 
@@ -72,9 +72,10 @@ async fn the_parts_of_all_ranks_are_one_plan() {
     for k in 0..4 {
         let mirrors = [&a, &b].map(|mirror| open(&mirror.address).unwrap());
         let catalogue = Catalogue::of_mirrors(mirrors.into(), Trust::Sizes).await.unwrap();
-        let rates = catalogue.servers().iter().cloned().zip([30_000_000, 10_000_000]).collect();
+        let known = |rate| KnownServer { rate: Some(rate), slots: None };
+        let servers = catalogue.servers().iter().cloned().zip([30_000_000, 10_000_000].map(known)).collect();
         let (_stop, stopped) = watch::channel(false);
-        let options = Options { rates, ..rank(k, 4) };
+        let options = Options { servers, ..rank(k, 4) };
         let mut watch = |line: &Line<'_>| {
             if let Happening::Planned { servers, .. } = &line.what {
                 servers.iter().zip(&mut planned).for_each(|(share, sum)| *sum += share.bytes.unwrap());

@@ -34,7 +34,10 @@ pub(super) fn merge(
     trust: Trust,
     mut listings: Vec<Packed>,
 ) -> (Packed, Vec<Remark>) {
-    let has_each_key_once = listings.iter_mut().fold(true, |so_far, listing| listing.sort() && so_far);
+    let mut has_each_key_once = true;
+    for listing in &mut listings {
+        has_each_key_once &= listing.sort();
+    }
     if listings.len() == 1 && has_each_key_once {
         let mut only = listings.remove(0);
         only.shrink();

@@ -164,8 +164,10 @@ impl Catalogue {
                 servers.len() - 1
             })
         };
-        let numbers = |source: &Box<dyn Source>| source.servers().iter().map(&mut number).collect();
-        let numbers = sources.iter().map(numbers).collect();
+        let mut numbers = Vec::new();
+        for source in &sources {
+            numbers.push(source.servers().iter().map(&mut number).collect());
+        }
         let (objects, unreadable, remarks) = (Packed::default(), Vec::new(), Vec::new());
         Self { sources, servers, numbers, objects, unreadable, remarks }
     }
