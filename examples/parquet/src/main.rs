@@ -86,28 +86,26 @@ async fn compare(path: &Path, addresses: &[&str]) -> Result<()> {
     for address in addresses {
         mirrors.push(((*address).to_owned(), mirror(address)?));
     }
-    let width = addresses.iter().map(|address| address.len()).max().unwrap_or_default().max(8);
-    println!("{:width$}  seconds     MB", "");
+    let width = addresses.iter().map(|address| address.len()).max().unwrap_or_default() + 2;
+    println!("{:width$} seconds     MB", "");
+    let row = |label: &str, seconds: &str, bytes: u64| {
+        println!("{label:width$} {seconds:>7} {:6.1}", bytes as f64 / 1e6);
+    };
+    let seconds = |since: Instant| format!("{:.1}", since.elapsed().as_secs_f64());
     let mut answers = Vec::new();
     for (address, store) in &mirrors {
         let begun = Instant::now();
         let answer = query(Arc::clone(store), path).await?;
-        println!(
-            "{address:width$}  {:7.1}  {:5.1}",
-            begun.elapsed().as_secs_f64(),
-            answer.bytes as f64 / 1e6
-        );
+        row(address, &seconds(begun), answer.bytes);
         answers.push(answer);
     }
     let balanced = Arc::new(Balanced::new(mirrors, &BalancedOptions::default())?);
     let begun = Instant::now();
     let answer = query(Arc::clone(&balanced) as Arc<dyn ObjectStore>, path).await?;
-    let seconds = begun.elapsed().as_secs_f64();
     let reports = balanced.reports();
-    let bytes: u64 = reports.iter().map(|report| report.bytes).sum();
-    println!("{:width$}  {seconds:7.1}  {:5.1}", "balanced", bytes as f64 / 1e6);
+    row("balanced", &seconds(begun), reports.iter().map(|report| report.bytes).sum());
     for report in reports {
-        println!("  from {:width$}    {:5.1}", report.name, report.bytes as f64 / 1e6);
+        row(&format!("  {}", report.name), "", report.bytes);
     }
     ensure!(answers.iter().all(|other| *other == answer), "the answers differ");
     println!("\nAll answers are the same:\nzone    rides         km     revenue");
@@ -128,7 +126,7 @@ fn mirror(address: &str) -> Result<Arc<dyn ObjectStore>> {
 struct Answer {
     zones: BTreeMap<i32, Sums>,
     /// What the columns of the query take in the file.
-    bytes: i64,
+    bytes: u64,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -148,7 +146,7 @@ async fn query(store: Arc<dyn ObjectStore>, path: &Path) -> Result<Answer> {
     let chunks = file.row_groups().iter().flat_map(|group| group.columns().iter().enumerate());
     let wanted = chunks.filter(|(column, _)| columns.leaf_included(*column));
     let mut answer =
-        Answer { bytes: wanted.map(|(_, chunk)| chunk.compressed_size()).sum(), ..Answer::default() };
+        Answer { bytes: wanted.map(|(_, chunk)| chunk.byte_range().1).sum(), ..Answer::default() };
     let groups = (0..file.num_row_groups()).map(|number| {
         let rows = ParquetRecordBatchStreamBuilder::new_with_metadata(reader.clone(), metadata.clone())
             .with_row_groups(vec![number])
