@@ -103,7 +103,10 @@ fn copy_examples(to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(root().join("examples")).unwrap() {
         let entry = entry.unwrap();
-        fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        // Folders are programs of their own.
+        if entry.file_type().unwrap().is_file() {
+            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
     }
 }
 

@@ -9,13 +9,16 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::future::{self, BoxFuture};
 use futures_util::stream::{self, BoxStream};
-use futures_util::{StreamExt, TryStreamExt};
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, Extensions, GetOptions, GetRange, GetResult, GetResultPayload, ListResult,
-    MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    Attributes, CopyOptions, Error, Extensions, GetOptions, GetRange, GetResult, GetResultPayload,
+    ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMultipartOptions, PutOptions, PutPayload,
+    PutResult, Result,
 };
+use tokio::sync::SetOnce;
 use tokio::time::timeout;
 
 use reads::{Job, Reads, What};
@@ -132,57 +135,67 @@ struct Get {
     location: Path,
     /// Without a range.
     options: GetOptions,
-    pin: Arc<Mutex<Pin>>,
+    version: Arc<Version>,
 }
 
 /// What is known about the version that is read.
 #[derive(Debug, Default)]
-struct Pin {
-    bytes: Option<u64>,
-    md5: Option<String>,
+struct Version {
+    /// What the first mirror to answer says about it.
+    described: SetOnce<(ObjectMeta, Attributes)>,
     /// The tag at each mirror.
-    tags: Vec<(usize, Option<String>)>,
+    tags: Mutex<Vec<(usize, Option<String>)>>,
 }
 
-impl Pin {
+impl Version {
     /// Whether a mirror has the same version as those before it, as far as one can tell.
-    fn is_same(&mut self, mirror: usize, meta: &ObjectMeta) -> bool {
-        if *self.bytes.get_or_insert(meta.size) != meta.size {
+    fn is_same(&self, mirror: usize, found: &GetResult) -> bool {
+        let mut tags = lock(&self.tags);
+        let GetResult { meta, attributes, .. } = found;
+        if self.described.get().is_some_and(|(known, _)| known.size != meta.size) {
             return false;
         }
-        let is_md5 = |tag: &&str| tag.len() == 32 && tag.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let md5 = meta.e_tag.as_deref().map(|tag| tag.trim_matches('"')).filter(is_md5);
-        if let Some(md5) = md5
-            && self.md5.get_or_insert_with(|| md5.to_owned()) != md5
+        if let Some(md5) = md5_of(meta.e_tag.as_deref())
+            && tags.iter().find_map(|(_, tag)| md5_of(tag.as_deref())).is_some_and(|known| known != md5)
         {
             return false;
         }
-        if let Some((_, tag)) = self.tags.iter().find(|(other, _)| *other == mirror) {
+        if let Some((_, tag)) = tags.iter().find(|(other, _)| *other == mirror) {
             return *tag == meta.e_tag;
         }
-        self.tags.push((mirror, meta.e_tag.clone()));
+        tags.push((mirror, meta.e_tag.clone()));
+        // The first description stays.
+        let _ = self.described.set((meta.clone(), attributes.clone()));
         true
     }
 }
 
+/// The MD5 of an object, if that is what its entity tag is.
+fn md5_of(tag: Option<&str>) -> Option<&str> {
+    let tag = tag?.trim_matches('"');
+    (tag.len() == 32 && tag.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(tag)
+}
+
 impl Get {
-    async fn read(self, what: What) -> Result<reads::Found> {
-        let job = Job::new(self.location, self.options, what, self.pin);
-        self.inner.reads.read(job).await
+    fn read(&self, what: What) -> BoxFuture<'static, Result<Bytes>> {
+        let job = Job::new(self.location.clone(), self.options.clone(), what, Arc::clone(&self.version));
+        let inner = Arc::clone(&self.inner);
+        async move { inner.reads.read(job).await }.boxed()
     }
 
-    /// The bytes of a range of an object whose size is known, in pieces that are read ahead.
-    fn pieces(self, range: Range<u64>) -> BoxStream<'static, Result<Bytes>> {
+    /// The bytes of a range of an object whose size is known, in pieces that are read ahead. The first one may have been
+    /// asked for already.
+    fn pieces(
+        self,
+        first: Option<BoxFuture<'static, Result<Bytes>>>,
+        rest: Range<u64>,
+    ) -> BoxStream<'static, Result<Bytes>> {
         let piece = self.inner.options.piece_bytes;
         let n_ahead = (2 * self.inner.mirrors.len()).min(16);
-        let starts =
-            stream::iter((range.start..range.end).step_by(usize::try_from(piece).unwrap_or(usize::MAX)));
-        let reads = starts.map(move |start| {
-            let get = self.clone();
-            let part = start..start.saturating_add(piece).min(range.end);
-            async move { get.read(What::Range(part)).await.map(|found| found.bytes) }
-        });
-        reads.buffered(n_ahead).boxed()
+        let starts = (rest.start..rest.end).step_by(usize::try_from(piece).unwrap_or(usize::MAX));
+        let reads =
+            starts.map(move |start| self.read(What::Range(start..start.saturating_add(piece).min(rest.end))));
+        stream::iter(first.into_iter().chain(reads)).buffered(n_ahead).boxed()
     }
 }
 
@@ -190,48 +203,51 @@ impl Get {
 impl ObjectStore for Balanced {
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
         let plain = GetOptions { range: None, head: false, ..options.clone() };
-        let (inner, pin) = (Arc::clone(&self.inner), Arc::default());
-        let get = Get { inner, location: location.clone(), options: plain, pin };
-        let piece = self.inner.options.piece_bytes;
+        let (inner, version) = (Arc::clone(&self.inner), Arc::default());
+        let get = Get { inner, location: location.clone(), options: plain, version };
         // A range whose end is known can be asked for at once. Anything else depends on the size.
-        let (found, range) = match options.range {
+        let (first, first_bytes) = match &options.range {
             Some(GetRange::Bounded(range)) if !options.head => {
                 if range.is_empty() {
                     return Err(failure(format!("the range {}..{} is empty", range.start, range.end)));
                 }
-                let first = range.start..range.start.saturating_add(piece).min(range.end);
-                let found = get.clone().read(What::Range(first)).await?;
-                let end = range.end.min(found.meta.size);
-                (found, range.start..end)
-            }
-            range => {
-                let found = get.clone().read(What::Head).await?;
-                let size = found.meta.size;
-                let range = match range {
-                    None => 0..size,
-                    Some(_) if options.head => 0..size,
-                    Some(GetRange::Offset(from)) if from >= size => {
-                        return Err(failure(format!("{location} has {size} bytes, and none from {from} on")));
-                    }
-                    Some(GetRange::Offset(from)) => from..size,
-                    Some(GetRange::Suffix(bytes)) => size.saturating_sub(bytes)..size,
-                    Some(GetRange::Bounded(range)) => range,
+                let bytes = (range.end - range.start).min(self.inner.options.piece_bytes);
+                let mut first = get.read(What::Range(range.start..range.start + bytes));
+                // The first answer tells the size, and then the rest need not wait for the first piece.
+                let first = tokio::select! {
+                    biased;
+                    piece = &mut first => future::ready(Ok(piece?)).boxed(),
+                    _ = get.version.described.wait() => first,
                 };
-                (found, range)
+                (Some(first), bytes)
             }
+            _ => {
+                get.read(What::Head).await?;
+                (None, 0)
+            }
+        };
+        let (meta, attributes) = get.version.described.wait().await.clone();
+        let size = meta.size;
+        let range = match options.range {
+            None => 0..size,
+            Some(_) if options.head => 0..size,
+            Some(GetRange::Bounded(range)) => range.start..range.end.min(size),
+            Some(GetRange::Offset(from)) if from >= size => {
+                return Err(failure(format!("{location} has {size} bytes, and none from {from} on")));
+            }
+            Some(GetRange::Offset(from)) => from..size,
+            Some(GetRange::Suffix(bytes)) => size.saturating_sub(bytes)..size,
         };
         let payload = if options.head {
             stream::empty().boxed()
         } else {
-            let rest = range.start + found.bytes.len() as u64..range.end;
-            let first = stream::iter((!found.bytes.is_empty()).then_some(Ok(found.bytes)));
-            first.chain(get.pieces(rest)).boxed()
+            get.pieces(first, range.start + first_bytes..range.end)
         };
         Ok(GetResult {
             payload: GetResultPayload::Stream(payload),
-            meta: found.meta,
+            meta,
             range,
-            attributes: found.attributes,
+            attributes,
             extensions: Extensions::default(),
         })
     }

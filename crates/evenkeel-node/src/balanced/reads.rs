@@ -15,13 +15,13 @@ use evenkeel::model::{
 use evenkeel::run::{Action, Cause, Decide, Event, Executor, Late, Pick, RequestId, Settings, TransferId};
 use futures_util::StreamExt;
 use object_store::path::Path;
-use object_store::{Attributes, Error, GetOptions, GetRange, ObjectMeta, ObjectStore, Result};
+use object_store::{Error, GetOptions, GetRange, ObjectStore, Result};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout};
 
-use super::{BalancedOptions, MirrorReport, Pin, failure, lock};
+use super::{BalancedOptions, MirrorReport, Version, failure, lock};
 use crate::health::Health;
 
 /// A request takes a mirror as long as this many bytes, whatever its size. So small reads say something about the speed
@@ -50,28 +50,19 @@ pub(super) struct Job {
     location: Path,
     options: GetOptions,
     what: What,
-    pin: Arc<Mutex<Pin>>,
+    version: Arc<Version>,
     /// What has arrived, and whatever is there else.
     buffer: Mutex<BytesMut>,
-    answer: Mutex<Option<(ObjectMeta, Attributes)>>,
-}
-
-/// What came of a job.
-#[derive(Debug)]
-pub(super) struct Found {
-    pub(super) bytes: Bytes,
-    pub(super) meta: ObjectMeta,
-    pub(super) attributes: Attributes,
 }
 
 impl Job {
-    pub(super) fn new(location: Path, options: GetOptions, what: What, pin: Arc<Mutex<Pin>>) -> Self {
+    pub(super) fn new(location: Path, options: GetOptions, what: What, version: Arc<Version>) -> Self {
         let bytes = match &what {
             What::Head => 0,
             What::Range(range) => range.end - range.start,
         };
         let buffer = Mutex::new(BytesMut::zeroed(usize::try_from(bytes).unwrap_or(usize::MAX)));
-        Self { location, options, what, pin, buffer, answer: Mutex::new(None) }
+        Self { location, options, what, version, buffer }
     }
 
     fn blocks(&self) -> u64 {
@@ -82,22 +73,21 @@ impl Job {
     }
 
     /// All of it has arrived.
-    fn finish(&self) -> Result<Found> {
-        let answer = lock(&self.answer).take();
-        let (meta, attributes) =
-            answer.ok_or_else(|| failure("a mirror sent data without its description"))?;
+    fn finish(&self) -> Result<Bytes> {
+        let described = self.version.described.get();
+        let (meta, _) = described.ok_or_else(|| failure("a mirror sent data without its description"))?;
         let mut bytes = std::mem::take(&mut *lock(&self.buffer));
         if let What::Range(range) = &self.what {
             // An object may end before the range does.
             let there = range.end.min(meta.size).saturating_sub(range.start);
             bytes.truncate(usize::try_from(there).unwrap_or(usize::MAX));
         }
-        Ok(Found { bytes: bytes.freeze(), meta, attributes })
+        Ok(bytes.freeze())
     }
 }
 
 enum Message {
-    Read(RequestId, Arc<Job>, oneshot::Sender<Result<Found>>),
+    Read(RequestId, Arc<Job>, oneshot::Sender<Result<Bytes>>),
     /// Nobody waits for this any more.
     Cancel(RequestId),
     /// How many blocks a transfer has moved, and how many bytes came since the last time.
@@ -155,7 +145,7 @@ impl Reads {
         lock(&self.reports).clone()
     }
 
-    pub(super) async fn read(&self, job: Job) -> Result<Found> {
+    pub(super) async fn read(&self, job: Job) -> Result<Bytes> {
         let request = RequestId(self.next.fetch_add(1, std::sync::atomic::Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
         let _waiting = Waiting(self, request);
@@ -201,7 +191,7 @@ fn executor(names: &[String], options: &BalancedOptions) -> Result<Executor> {
 /// A job that is under way.
 struct Open {
     job: Arc<Job>,
-    reply: oneshot::Sender<Result<Found>>,
+    reply: oneshot::Sender<Result<Bytes>>,
     /// The failure to report if no mirror can do it.
     error: Option<Error>,
 }
@@ -360,9 +350,10 @@ impl Task {
         let (Some(open), Some(sender)) = (self.open.get(&request), self.sender.upgrade()) else { return };
         let (job, store, patience) =
             (Arc::clone(&open.job), Arc::clone(&self.mirrors[mirror]), self.patience);
+        let name = lock(&self.reports)[mirror].name.clone();
         let task = tokio::spawn(async move {
             let mut told = Told { transfer, sender, moved: 0, bytes: 0, at: Instant::now() };
-            let result = receive(&job, &*store, mirror, blocks, patience, &mut told).await;
+            let result = receive(&job, &*store, (mirror, &name), blocks, patience, &mut told).await;
             let _ = told.sender.send(Message::End(transfer, told.bytes, result));
         });
         self.transfers.insert(transfer, Transfer { request, mirror, task: task.abort_handle() });
@@ -394,13 +385,13 @@ impl Told {
 async fn receive(
     job: &Job,
     store: &dyn ObjectStore,
-    mirror: usize,
+    (mirror, name): (usize, &str),
     blocks: Range<u64>,
     patience: Duration,
     told: &mut Told,
 ) -> std::result::Result<(), (Cause, Error)> {
-    let timed_out = |_| (Cause::TimedOut, failure(format!("{store} does not answer")));
-    let damaged = |what: String| (Cause::Damaged, failure(format!("{store} sent something else: {what}")));
+    let timed_out = |_| (Cause::TimedOut, failure(format!("{name} does not answer")));
+    let damaged = |what: String| (Cause::Damaged, failure(format!("{name} sent something else: {what}")));
     let mut options = job.options.clone();
     let wanted = match &job.what {
         What::Head => {
@@ -416,11 +407,10 @@ async fn receive(
     };
     let result = timeout(patience, store.get_opts(&job.location, options)).await.map_err(timed_out)?;
     let result = result.map_err(|error| (cause(&error), error))?;
-    if !lock(&job.pin).is_same(mirror, &result.meta) {
-        let what = format!("{store} has another version of {}; it is not used for this read", job.location);
+    if !job.version.is_same(mirror, &result) {
+        let what = format!("{name} has another version of {}; it is not used for this read", job.location);
         return Err((Cause::NotHeld, failure(what)));
     }
-    *lock(&job.answer) = Some((result.meta.clone(), result.attributes.clone()));
     told.add(REQUEST_BYTES.min(blocks.end).saturating_sub(blocks.start), 0);
     let Some((wanted, origin)) = wanted else { return Ok(()) };
     let end = wanted.end.min(result.meta.size);
@@ -445,7 +435,7 @@ async fn receive(
         told.add(chunk.len() as u64, chunk.len() as u64);
     }
     if at < end {
-        return Err((Cause::Unreachable, failure(format!("{store} sent less than was asked for"))));
+        return Err((Cause::Unreachable, failure(format!("{name} sent less than was asked for"))));
     }
     Ok(())
 }
