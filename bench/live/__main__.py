@@ -6,6 +6,7 @@ as curl measures it in the same run.
 """
 
 import argparse
+import signal
 import sys
 
 import garage
@@ -34,6 +35,9 @@ def main():
     wanted = [name for name in names if any(word in name for word in words)]
     if not wanted:
         sys.exit(f"no scenario is called {args.only}; these are: {', '.join(names)}")
+    # Also ends clusters and removes files.
+    for end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(end, lambda *_: sys.exit("interrupted"))
     for group in GROUPS:
         chosen = [name for name in group.SCENARIOS if name in wanted]
         if chosen:

@@ -39,7 +39,8 @@ class Cluster:
         parser = configparser.ConfigParser()
         parser.read(file)
         own = parser["default"]
-        self.environment |= {"AWS_SHARED_CREDENTIALS_FILE": file, "AWS_REGION": own["region"]}
+        self.environment |= {"AWS_SHARED_CREDENTIALS_FILE": file, "AWS_REGION": own["region"],
+                             "RCLONE_S3_REGION": own["region"]}
         self.login = ["--aws-sigv4", f"aws:amz:{own['region']}:s3", "-H", "x-amz-content-sha256: UNSIGNED-PAYLOAD",
                       "--user", f"{own['aws_access_key_id']}:{own['aws_secret_access_key']}"]
 
