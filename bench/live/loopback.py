@@ -58,7 +58,8 @@ def s3(race, folder, files):
         Contestant("evenkeel get, verified", lambda to: here(tools.evenkeel(args, [source], to))),
         Contestant("evenkeel get, not verified",
                    lambda to: here(tools.evenkeel(args, [source + "&opaque_etags=true"], to))),
-        Contestant("s5cmd, not verified", lambda to: here(tools.s5cmd(args, endpoint, "cp", "s3://evenkeel/set/*", f"{to}/"))),
+        Contestant("s5cmd, not verified",
+                   lambda to: here(tools.s5cmd(args, endpoint, "cp", "s3://evenkeel/set/*", f"{to}/"))),
         Contestant("rclone, verified", lambda to: here(tools.rclone_s3(endpoint, "evenkeel/set", to))),
     ]
     race.race(f"Loopback, {FILES} × 64 MiB, one node of Garage", contestants, FILES * SIZE, goal=GOAL)
