@@ -1,6 +1,6 @@
 //! Long campaigns, not part of the tests.
 
-use crate::run::{Result, require_cargo_tool, require_program, run_with, target};
+use crate::run::{Result, require_cargo_tool, require_program, run_with, s5cmd, target};
 
 /// One target for each reader, and one that plans any input that can be read.
 const TARGETS: &[(&str, &str)] = &[
@@ -62,16 +62,26 @@ pub(crate) fn faults(times: &str) -> Result<()> {
     run_with("cargo", &args, &[("EVENKEEL_TIMES", times)])
 }
 
-/// Races `get` against other tools on real servers.
+/// Races `get` against other tools on real servers. Builds `evenkeel` unless the options name one.
 pub(crate) fn live(options: &[&str]) -> Result<()> {
-    require_program("python3", &["--version"], &["python3"])?;
-    require_program("aria2c", &["--version"], &["aria2"])?;
-    run_with("cargo", &["build", "--release", "--quiet", "-p", "evenkeel-cli"], &[])?;
+    for (program, flag, package) in [
+        ("python3", "--version", "python3"),
+        ("aria2c", "--version", "aria2"),
+        ("curl", "--version", "curl"),
+        ("rclone", "version", "rclone"),
+        ("xrdcp", "--version", "xrootd-client"),
+    ] {
+        require_program(program, &[flag], &[package])?;
+    }
+    let s5cmd = s5cmd()?;
+    let evenkeel = target().join("release/evenkeel").display().to_string();
+    if !options.contains(&"--evenkeel") {
+        run_with("cargo", &["build", "--release", "--quiet", "-p", "evenkeel-cli"], &[])?;
+    }
     let xtask = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
-    let (evenkeel, xtask) =
-        (target().join("release/evenkeel").display().to_string(), xtask.display().to_string());
-    let args = [&["bench/live.py", "--evenkeel", &evenkeel, "--xtask", &xtask], options].concat();
-    run_with("python3", &args, &[("PYTHONDONTWRITEBYTECODE", "1")])
+    let xtask = xtask.display().to_string();
+    let race = ["bench/live", "--evenkeel", &evenkeel, "--xtask", &xtask, "--s5cmd", &s5cmd];
+    run_with("python3", &[&race, options].concat(), &[("PYTHONDONTWRITEBYTECODE", "1")])
 }
 
 /// Runs each target on this many inputs, without sanitizers, so that a stable toolchain is enough.

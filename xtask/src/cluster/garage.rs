@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use super::lifecycle::{Server, poll, write};
 use super::network;
-use crate::run::{self, Result, output, require_program, target, works};
+use crate::run::{self, Result, output, require_program, works};
 
 const VERSION: &str = "2.5.0";
 /// The bucket that is made, and the name of its key.
@@ -33,11 +33,8 @@ pub(crate) fn install() -> Result<()> {
     run::install("cargo", &[&what[..], &quick].concat())
 }
 
-/// Not in the target folder, so that other checkouts find it.
 fn root() -> PathBuf {
-    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")));
-    cache.unwrap_or_else(target).join(format!("evenkeel/garage-{VERSION}"))
+    run::cache(&format!("garage-{VERSION}"))
 }
 
 fn program() -> String {

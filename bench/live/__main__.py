@@ -1,0 +1,47 @@
+"""Races of `evenkeel get` against other tools, on real servers in namespaces with shaped links.
+
+Started by `cargo xtask campaign live`, as root. Prints tables in Markdown. In each table all contestants read the same
+data in turn, several times; the least time of each counts. The bound is the number of bytes over the goodput of the links,
+as curl measures it in the same run.
+"""
+
+import argparse
+import signal
+import sys
+
+import garage
+import loopback
+import mirrors
+import objects
+import xrootd
+
+# Each brings up the cluster that its scenarios share.
+GROUPS = [mirrors, xrootd, garage, loopback, objects]
+
+
+def main():
+    names = [name for group in GROUPS for name in group.SCENARIOS]
+    parser = argparse.ArgumentParser(prog="cargo xtask campaign live")
+    parser.add_argument("--evenkeel", required=True, help="the program to race")
+    parser.add_argument("--xtask", required=True, help="the program that brings clusters up")
+    parser.add_argument("--s5cmd", required=True, help="s5cmd, which no Debian package contains")
+    parser.add_argument("--mib", type=int, default=256, help="size of the data behind shaped links (default %(default)s)")
+    parser.add_argument("--objects", type=int, default=100_000, help="how many small objects (default %(default)s)")
+    parser.add_argument("--repeat", type=int, default=3, help="runs of each contestant (default %(default)s)")
+    parser.add_argument("--only", metavar="WORD,…", default="",
+                        help=f"only scenarios with one of these words in their names: {', '.join(names)}")
+    args = parser.parse_args()
+    words = args.only.split(",")
+    wanted = [name for name in names if any(word in name for word in words)]
+    if not wanted:
+        sys.exit(f"no scenario is called {args.only}; these are: {', '.join(names)}")
+    # Also ends clusters and removes files.
+    for end in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(end, lambda *_: sys.exit("interrupted"))
+    for group in GROUPS:
+        chosen = [name for name in group.SCENARIOS if name in wanted]
+        if chosen:
+            group.run(args, chosen)
+
+
+main()
