@@ -88,9 +88,9 @@ pub struct GetArgs {
     /// Transfers at once from each server [default: slots of --servers, else 2, more for small objects]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub slots: Option<u32>,
-    /// The most that is asked for at once
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = block)]
-    pub range: u64,
+    /// The most that is asked for at once [default: what a server sends in a quarter of a second, 1MiB to 16MiB]
+    #[arg(long, value_name = "SIZE", value_parser = block)]
+    pub range: Option<u64>,
     /// Seconds to wait for a server that is silent, and for one to come back
     #[arg(long, value_name = "SECONDS", default_value_t = 20, value_parser = clap::value_parser!(u64).range(1..=86_400))]
     pub patience: u64,

@@ -31,8 +31,9 @@ use super::work::{self, Item, Servers};
 /// How to read.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The most bytes that are asked for at once.
-    pub range_bytes: u64,
+    /// The most bytes that are asked for at once. If nobody says, what a server sends in a quarter of a second, but at
+    /// least 1 MiB and at most 16 MiB.
+    pub range_bytes: Option<u64>,
     /// How many transfers each server does at once, whatever else is known about it.
     pub slots: Option<u32>,
     /// What is known about servers, by name. If a rate is missing, all are measured first.
@@ -58,7 +59,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         Self {
-            range_bytes: 1 << 20,
+            range_bytes: None,
             slots: None,
             servers: HashMap::new(),
             probe: Duration::from_millis(300),
@@ -319,7 +320,7 @@ impl<'a> Get<'a> {
 
     /// Begins with these objects.
     fn open(&mut self, window: Range<usize>) {
-        self.others = self.portion.others(&self.catalogue, window.clone(), self.options.range_bytes.max(1));
+        self.others = self.portion.others(&self.catalogue, window.clone(), self.range_bytes());
         for object in window.clone().filter(|&object| self.prepared.is_missing[object]) {
             let known = self.catalogue.object(object);
             // It had a place when it was looked for.
@@ -468,6 +469,11 @@ impl<'a> Get<'a> {
         Ok(outcome)
     }
 
+    /// The most bytes that are asked for at once.
+    fn range_bytes(&self) -> u64 {
+        self.options.range_bytes.unwrap_or_else(|| work::usual_range_bytes(&self.rates)).max(1)
+    }
+
     /// How many transfers each server does at once while these items are read.
     fn slots(&self, items: &[Item]) -> Vec<u32> {
         let usual = work::usual_slots(items.iter().chain(self.others.iter().map(|(_, item)| item)));
@@ -478,12 +484,12 @@ impl<'a> Get<'a> {
 
     /// What is missing of the objects of the window.
     fn items(&self) -> Vec<Item> {
-        let mut items = Vec::new();
+        let (mut items, range_bytes) = (Vec::new(), self.range_bytes());
         for object in self.window.clone() {
             if let Some(there) = self.sink.taken(object) {
                 let first = items.len();
                 let cut = |there: &Ranges, items: &mut Vec<Item>| {
-                    work::cut(&self.catalogue, object, there, self.options.range_bytes.max(1), items);
+                    work::cut(&self.catalogue, object, there, range_bytes, items);
                 };
                 if self.repairs.has(object) {
                     let bytes = self.catalogue.bytes(object);

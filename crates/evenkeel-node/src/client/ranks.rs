@@ -214,7 +214,7 @@ fn read(file: &mut File) -> io::Result<Vec<Entry>> {
 fn fingerprint(rank: Rank, catalogue: &Catalogue, options: &Options) -> String {
     let mut hasher = Hasher::new(Algorithm::Sha256);
     let Options { range_bytes, slots, window, policy, .. } = options;
-    let mut text = format!("{FORMAT} {} {range_bytes} {slots:?} {window} {:?}\n", rank.of, policy.name);
+    let mut text = format!("{FORMAT} {} {range_bytes:?} {slots:?} {window} {:?}\n", rank.of, policy.name);
     for server in catalogue.servers() {
         let _ = writeln!(text, "{server:?} {:?}", options.servers.get(server));
     }

@@ -54,6 +54,15 @@ pub(super) fn cut(
     }
 }
 
+/// How much is asked for at once if nobody says: what servers send in a quarter of a second, so that asking takes little of
+/// the time and plans can still be changed.
+pub(super) fn usual_range_bytes(rates: &[Option<u64>]) -> u64 {
+    let rates: Vec<u64> = rates.iter().copied().flatten().collect();
+    let mean = rates.iter().fold(0, |sum: u64, &rate| sum.saturating_add(rate)) / rates.len().max(1) as u64;
+    // In whole MiB, since many stores keep objects in blocks of that size.
+    (mean / 4 >> 20 << 20).clamp(1 << 20, 16 << 20)
+}
+
 /// How many transfers a server does at once if nobody says: two, so that one is asked for while another arrives. More if
 /// they are so small that asking takes longer than sending.
 pub(super) fn usual_slots<'a>(items: impl Iterator<Item = &'a Item>) -> u32 {

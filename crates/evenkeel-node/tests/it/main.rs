@@ -23,7 +23,7 @@ use tokio::sync::watch;
 
 /// Options with small ranges and little patience, so that much happens in little time.
 fn quick() -> Options {
-    Options { range_bytes: 1 << 14, patience: Duration::from_secs(2), window: 2, ..Options::default() }
+    Options { range_bytes: Some(1 << 14), patience: Duration::from_secs(2), window: 2, ..Options::default() }
 }
 
 /// Reads mirrors into a folder.

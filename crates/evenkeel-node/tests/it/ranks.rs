@@ -100,7 +100,7 @@ async fn ranks_with_another_plan_stop() {
         other_n.contains("the plan of 2 ranks, and not of 3") && other_n.contains(".evenkeel-ranks"),
         "{other_n}"
     );
-    let other_range = why(try_get(&[&a], to.path(), &Options { range_bytes: 99, ..rank(1, 2) }).await);
+    let other_range = why(try_get(&[&a], to.path(), &Options { range_bytes: Some(99), ..rank(1, 2) }).await);
     assert!(other_range.contains("another plan"), "{other_range}");
     let mut more = files.clone();
     more.insert("more".to_owned(), noise(99, 10));

@@ -541,7 +541,7 @@ fn simulate(seed: u64, totals: &Totals) -> Vec<Asked> {
         let path = temporary();
         let mut folder = Folder { world: &world, path: path.path(), there: BTreeMap::new(), totals };
         let options = Options {
-            range_bytes: (1 << (12 + dice.below(4))) * if world.is_large() { 32 } else { 1 },
+            range_bytes: Some((1 << (12 + dice.below(4))) * if world.is_large() { 32 } else { 1 }),
             slots: Some(1 + dice.below(3) as u32),
             patience: PATIENCE,
             overwrite: dice.is_one_in(3),
