@@ -10,7 +10,8 @@ use futures_util::{FutureExt, StreamExt};
 
 use crate::error::{Problem, StoreError};
 use crate::http::{bearer_token, over_http, server_name};
-use crate::{Body, Extent, Folder, Hash, Http, Object, Page, Pieces, Source, Trust, Unreadable};
+use crate::s3::place_of;
+use crate::{Body, Extent, Folder, Hash, Http, Object, Page, Pieces, S3, Source, Trust, Unreadable};
 
 /// Files that are asked for what is known about them at once.
 const N_AT_ONCE: usize = 16;
@@ -35,7 +36,8 @@ pub struct MirroredFile {
 pub enum Origin<'a> {
     /// A Metalink. Its addresses are of web servers, and the encrypted ones get the bearer token.
     Metalink,
-    /// A manifest of the user's own. Its addresses may also be files of this machine.
+    /// A manifest of the user's own. Its addresses may also be files of this machine, and objects in buckets, which get
+    /// requests that are signed by the user's keys.
     Manifest,
     /// The headers of the file at this address. Only its server gets the bearer token.
     Headers(&'a str),
@@ -50,7 +52,7 @@ pub struct Metalink {
     trust: Trust,
 }
 
-/// A file, and its address at each server that holds it.
+/// A file, and at each server that holds it the address by which that server reads it.
 #[derive(Debug)]
 struct Found {
     file: MirroredFile,
@@ -61,6 +63,7 @@ struct Found {
 #[derive(Debug)]
 enum Holder {
     Web(Http),
+    Bucket(Box<S3>),
     Folder(Folder),
 }
 
@@ -68,6 +71,7 @@ impl Holder {
     fn source(&self) -> &dyn Source {
         match self {
             Self::Web(http) => http,
+            Self::Bucket(bucket) => bucket.as_ref(),
             Self::Folder(folder) => folder,
         }
     }
@@ -75,6 +79,7 @@ impl Holder {
     async fn file_at(&self, address: &str) -> Result<Object, StoreError> {
         match self {
             Self::Web(http) => http.file_at(address).await,
+            Self::Bucket(bucket) => bucket.file_at(address).await,
             Self::Folder(folder) => folder.file_at(address).await,
         }
     }
@@ -92,11 +97,11 @@ impl Metalink {
         for file in files {
             let mut at: Vec<(u32, String)> = Vec::new();
             for url in &file.urls {
-                let server = match metalink.resolved(url, origin, &mut resolved).await {
-                    Ok(url) => metalink.server(&file.name, &url, origin).map(|server| (server, url)),
+                let place = match metalink.resolved(url, origin, &mut resolved).await {
+                    Ok(url) => metalink.place(&file.name, &url, origin),
                     Err(error) => Err(error),
                 };
-                match server {
+                match place {
                     Ok((server, _)) if at.iter().any(|(other, _)| *other == server) => {}
                     Ok(found) => at.push(found),
                     Err(error) => unusable.push(error.to_string()),
@@ -126,6 +131,7 @@ impl Metalink {
         };
         match scheme {
             "http" | "https" | "dav" | "davs" => over_http(url).await,
+            "s3" if origin == Origin::Manifest => Ok(url.to_owned()),
             "file" if origin == Origin::Manifest && rest.starts_with('/') => Ok(rest.to_owned()),
             "root" | "roots" | "xroot" | "xroots" => {
                 let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
@@ -143,29 +149,35 @@ impl Metalink {
         }
     }
 
-    /// The server of an address.
-    fn server(&mut self, key: &str, url: &str, origin: Origin<'_>) -> Result<u32, StoreError> {
-        let is_web = url.contains("://");
+    /// The server of an address, and the address by which that server reads the file.
+    fn place(&mut self, key: &str, url: &str, origin: Origin<'_>) -> Result<(u32, String), StoreError> {
+        let scheme = url.split_once("://").map(|(scheme, _)| scheme);
         // A file of this machine is held by the folder that its name is relative to, else by its own.
         let folder = url.strip_suffix(key).filter(|folder| folder.ends_with('/'));
         let folder = folder.or_else(|| url.rsplit_once('/').map(|(folder, _)| folder)).unwrap_or(".");
-        let name = if is_web { server_name(url)? } else { Folder::new(folder).servers()[0].clone() };
+        let (name, address) = match scheme {
+            Some("s3") => place_of(url)?,
+            Some(_) => (server_name(url)?, url.to_owned()),
+            None => (Folder::new(folder).servers()[0].clone(), url.to_owned()),
+        };
         if let Some(known) = self.servers.iter().position(|server| *server == name) {
-            return Ok(known as u32);
+            return Ok((known as u32, address));
         }
-        let holder = if is_web {
-            let may_have_token = match origin {
-                Origin::Headers(address) => server_name(address)? == name,
-                Origin::Metalink | Origin::Manifest => url.starts_with("https://"),
-            };
-            let token = bearer_token().map_err(|what| Problem::Unsupported(what).at(url))?;
-            Holder::Web(Http::with_token(url, token.filter(|_| may_have_token))?)
-        } else {
-            Holder::Folder(Folder::new(folder))
+        let holder = match scheme {
+            Some("s3") => Holder::Bucket(Box::new(S3::new(url)?)),
+            Some(_) => {
+                let may_have_token = match origin {
+                    Origin::Headers(address) => server_name(address)? == name,
+                    Origin::Metalink | Origin::Manifest => url.starts_with("https://"),
+                };
+                let token = bearer_token().map_err(|what| Problem::Unsupported(what).at(url))?;
+                Holder::Web(Http::with_token(url, token.filter(|_| may_have_token))?)
+            }
+            None => Holder::Folder(Folder::new(folder)),
         };
         self.servers.push(name);
         self.holders.push(holder);
-        Ok(self.servers.len() as u32 - 1)
+        Ok((self.servers.len() as u32 - 1, address))
     }
 
     /// What is known about a file. If that is not enough, the first server that answers is asked.

@@ -17,6 +17,9 @@ const LEAST_HEDGED: u64 = 4 << 20;
 /// No transfer is late before this time: servers take a while to answer, and networks send in bursts.
 const LEAST_LATE_NS: u64 = 100_000_000;
 
+/// The least part of a range that is read elsewhere by a new plan: less costs a round trip for nothing.
+const LEAST_PART: u64 = 64 << 10;
+
 /// Why a client cannot carry out a policy by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)]
@@ -94,7 +97,7 @@ pub(super) struct Decided {
 pub(super) fn settings(policy: &Policy, batch: &Batch) -> Result<Settings, Undrivable> {
     let hedge_blocks = (batch.total_blocks() / HEDGED_SHARE).max(LEAST_HEDGED);
     let settings = match Way::of(policy)? {
-        Way::Mended => Settings { hedge_blocks, ..Settings::default() },
+        Way::Mended => Settings { hedge_blocks, least_part_blocks: LEAST_PART, ..Settings::default() },
         Way::AsChosen => Settings { replan_after: None, ..Settings::default() },
         Way::Picked(pick) => Settings { decide: Decide::WhenFree, ..Settings::online(pick) },
         Way::Hedged => Settings { decide: Decide::WhenFree, ..Settings::hedged(batch) },

@@ -50,6 +50,33 @@ pub struct S3 {
     session: Session,
 }
 
+/// Where an address leads.
+struct Place {
+    address: Address,
+    /// What the addresses of all objects of the bucket begin with.
+    root: String,
+    /// The name of the bucket.
+    server: String,
+}
+
+impl Place {
+    fn of(text: &str) -> Result<Self, StoreError> {
+        let address: Address = text.parse().map_err(|what| Problem::Unsupported(what).at(text))?;
+        let bucket = &address.bucket;
+        let endpoint = address.endpoint.clone().map(String::from).or_else(endpoint_of_environment);
+        let root = match endpoint {
+            Some(endpoint) => format!("{}/{bucket}", endpoint.trim_end_matches('/')),
+            None => format!("s3://{bucket}"),
+        };
+        let server = match &address.profile {
+            // It may lead to another endpoint.
+            Some(profile) if address.endpoint.is_none() => format!("{root} ({profile})"),
+            _ => root.clone(),
+        };
+        Ok(Self { address, root: format!("{root}/"), server })
+    }
+}
+
 /// Whether entity tags that look like an MD5 are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Etags {
@@ -74,21 +101,31 @@ enum At {
 impl S3 {
     /// The bucket at an address.
     pub fn new(address: &str) -> Result<Self, StoreError> {
-        let unusable = |what: String| Problem::Unsupported(what).at(address);
-        let parsed: Address = address.parse().map_err(unusable)?;
-        let bucket = &parsed.bucket;
-        let endpoint = parsed.endpoint.clone().map(String::from).or_else(endpoint_of_environment);
-        let root = match endpoint {
-            Some(endpoint) => format!("{}/{bucket}", endpoint.trim_end_matches('/')),
-            None => format!("s3://{bucket}"),
-        };
-        let server = match &parsed.profile {
-            // It may lead to another endpoint.
-            Some(profile) if parsed.endpoint.is_none() => format!("{root} ({profile})"),
-            _ => root.clone(),
-        };
-        let session = Session::new(parsed.clone()).map_err(unusable)?;
-        Ok(Self { servers: [server], root: format!("{root}/"), address: parsed, session })
+        let Place { address: parsed, root, server } = Place::of(address)?;
+        let session = Session::new(parsed.clone()).map_err(|what| Problem::Unsupported(what).at(address))?;
+        Ok(Self { servers: [server], root, address: parsed, session })
+    }
+
+    /// What is known about the object at an address as [`place_of`] returns it.
+    pub(crate) async fn file_at(&self, address: &str) -> Result<Object, StoreError> {
+        let key = self.key_of(address)?;
+        let headers = self.look_up(key).await?;
+        let entry = entry_of(key, &headers).map_err(|problem| problem.at(address))?;
+        let is_opaque = self.has_opaque_etags() || is_encrypted_by_key(&headers);
+        let md5 = md5_of(&entry.etag).filter(|_| !is_opaque);
+        let hashes = md5.map_or_else(|| checksums(&headers), |md5| vec![md5]);
+        let identity = (!entry.etag.is_empty()).then_some(entry.etag);
+        Ok(Object { hashes, ..Object::on_one_server(entry.key, address.to_owned(), entry.bytes, identity) })
+    }
+
+    /// The key of the object at an address as listings have it.
+    fn key_of<'a>(&self, address: &'a str) -> Result<&'a str, StoreError> {
+        address.strip_prefix(&self.root).ok_or_else(|| Problem::NotFound.at(address))
+    }
+
+    /// Whether no entity tag is an MD5. Directory buckets draw theirs at random.
+    fn has_opaque_etags(&self) -> bool {
+        self.address.opaque_etags || self.address.bucket.ends_with("--x-s3")
     }
 
     async fn send(&self, ask: &Ask<'_>) -> Result<Response, StoreError> {
@@ -212,6 +249,17 @@ impl S3 {
     }
 }
 
+/// The name of the bucket of an object, as [`Source::servers`] has it, and the address by which the bucket reads it.
+pub(crate) fn place_of(address: &str) -> Result<(String, String), StoreError> {
+    let place = Place::of(address)?;
+    let key = &place.address.prefix;
+    if key.is_empty() || key.ends_with('/') {
+        let problem = "it names no object; give s3://bucket/key";
+        return Err(Problem::Unsupported(problem.to_owned()).at(address));
+    }
+    Ok((place.server, format!("{}{key}", place.root)))
+}
+
 /// The MD5 that an entity tag looks like.
 fn md5_of(etag: &str) -> Option<Hash> {
     Hash::from_hex(Algorithm::Md5, etag.trim_matches('"'))
@@ -255,9 +303,7 @@ impl Source for S3 {
         let prefix = &self.address.prefix;
         let is_folder = prefix.is_empty() || prefix.ends_with('/');
         let at = if is_folder { At::Page { prefix: prefix.clone(), token: None } } else { At::Name };
-        // Directory buckets draw their tags at random.
-        let is_opaque = self.address.opaque_etags || self.address.bucket.ends_with("--x-s3");
-        let etags = if is_opaque { Etags::Opaque } else { Etags::Unknown };
+        let etags = if self.has_opaque_etags() { Etags::Opaque } else { Etags::Unknown };
         let pages = stream::try_unfold((at, etags), |(at, etags)| self.next(at, etags));
         pages.map_ok(crate::Page::from).boxed()
     }
@@ -273,7 +319,7 @@ impl Source for S3 {
                 return Ok(stream::empty().boxed());
             }
             let at = |problem: Problem| problem.at(object.address.as_str());
-            let key = object.address.strip_prefix(&self.root).ok_or_else(|| at(Problem::NotFound))?;
+            let key = self.key_of(&object.address)?;
             let mut headers = HeaderMap::new();
             let is_whole = range == (0..object.bytes);
             if !is_whole {

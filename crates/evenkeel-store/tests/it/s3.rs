@@ -3,7 +3,9 @@
 use std::process::Command;
 use std::time::Duration;
 
-use evenkeel_store::{Algorithm, Catalogue, Object, Problem, StoreError, Trust, open};
+use evenkeel_store::{
+    Algorithm, Catalogue, Hasher, Metalink, MirroredFile, Object, Origin, Problem, StoreError, Trust, open,
+};
 use futures_util::{StreamExt, TryStreamExt};
 
 use crate::bucket::{Buckets, Guard, Quirk, refusal};
@@ -318,4 +320,46 @@ async fn listing_in_a_process_of_its_own() {
         Ok(objects) => objects.iter().for_each(|object| println!("listed {}", object.key)),
         Err(error) => println!("failed: {error}"),
     }
+}
+
+/// A manifest may name objects in buckets, at any endpoint and under any key, beside files of this machine.
+#[tokio::test]
+async fn a_manifest_may_name_objects() {
+    let (east, west, folder) =
+        (buckets(None), Buckets::start(1000, None, None), tempfile::tempdir().unwrap());
+    west.put("mirror/what?", "0123456789");
+    let local = folder.path().join("local").display().to_string();
+    std::fs::write(&local, "0123456789").unwrap();
+    let mut hasher = Hasher::new(Algorithm::Sha256);
+    hasher.update(b"0123456789");
+    let file = MirroredFile {
+        name: "x".to_owned(),
+        bytes: Some(10),
+        hashes: vec![hasher.finish()],
+        pieces: None,
+        urls: vec![east.address("b/dir/x"), west.address("mirror/what?"), local],
+    };
+    let catalogue = |file: MirroredFile| async {
+        let (source, unusable) = Metalink::new(vec![file], Origin::Manifest, Trust::Checksums).await;
+        assert_eq!(unusable, [""; 0]);
+        Catalogue::of_mirrors(vec![Box::new(source)], Trust::Checksums).await.unwrap()
+    };
+    let found = catalogue(file.clone()).await;
+    let names = [format!("{}/b", east.server.address), format!("{}/mirror", west.server.address)];
+    assert_eq!(found.servers()[..2], names);
+    for server in 0..3 {
+        let body = found.read(&found.objects()[0], server, 3..6).await.unwrap();
+        assert_eq!(body.try_collect::<Vec<_>>().await.unwrap().concat(), b"345", "{server}");
+    }
+    // What the manifest does not tell, the bucket does.
+    let found = catalogue(MirroredFile { bytes: None, hashes: Vec::new(), ..file.clone() }).await;
+    let object = &found.objects()[0];
+    assert_eq!((object.bytes, object.hashes[0].algorithm), (10, Algorithm::Md5));
+
+    // A Metalink may come from anyone, and gets no requests signed.
+    let (_, unusable) = Metalink::new(vec![file.clone()], Origin::Metalink, Trust::Checksums).await;
+    assert!(unusable[0].contains("cannot be read"), "{unusable:?}");
+    let bucket = MirroredFile { urls: vec![east.address("b/dir/")], ..file };
+    let (_, unusable) = Metalink::new(vec![bucket], Origin::Manifest, Trust::Checksums).await;
+    assert!(unusable[0].contains("it names no object"), "{unusable:?}");
 }

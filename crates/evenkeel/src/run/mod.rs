@@ -401,6 +401,9 @@ pub struct Settings {
     /// The share by which the predicted end, counted from the start of the run, must exceed that of the last plan
     /// before a new plan is requested. `None` means never.
     pub replan_after: Option<f64>,
+    /// A new plan cuts no piece into parts with fewer blocks: each part costs a request of its own. A smaller part goes
+    /// along with the largest part of its piece.
+    pub least_part_blocks: u64,
     /// Blocks that may be moved twice. If 0, a late transfer is only waited for. Without re-planning, the queue behind
     /// a transfer that is late enough also goes elsewhere, which moves nothing twice.
     pub hedge_blocks: u64,
@@ -436,6 +439,7 @@ impl Default for Settings {
             hedge_after: Late::Share(0.5),
             // A tenth: planning costs far less than a tenth of any run that is worth planning.
             replan_after: Some(0.1),
+            least_part_blocks: 0,
             hedge_blocks: 0,
             hedge_share: 0.0,
             most_failures: 4,

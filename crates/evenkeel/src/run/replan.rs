@@ -134,7 +134,7 @@ impl Executor {
     }
 
     /// Moves a piece to the lists of the servers chosen for it, if it still waits where it did. A piece with several
-    /// servers is cut.
+    /// servers is cut, but not into parts that are too small.
     fn move_piece(&mut self, parts: &[(Entry, Part)]) {
         let (entry, _) = parts[0];
         let mut piece = entry.piece;
@@ -146,8 +146,12 @@ impl Executor {
         let (client, server) = self.leave_lists(piece);
         // Others may have waited behind it.
         self.to_look_at.extend([End::Client(client.0), End::Server(server.0)]);
-        for (_, part) in parts {
-            let rest = self.cut(piece, Nanoblocks::from(part.blocks) * 1_000_000_000);
+        let sizes: Vec<u64> = parts.iter().map(|(_, part)| part.blocks).collect();
+        for (blocks, (_, part)) in without_dust(sizes, self.settings.least_part_blocks).zip(parts) {
+            if blocks == 0 {
+                continue;
+            }
+            let rest = self.cut(piece, Nanoblocks::from(blocks) * 1_000_000_000);
             self.queue(piece, part.server);
             let Some(rest) = rest else { break };
             piece = rest;
@@ -167,5 +171,33 @@ impl Executor {
         let rest = self.add_piece(Piece { client: whole.client, ..rest });
         self.barred.cut(whole.request, piece, rest);
         Some(rest)
+    }
+}
+
+/// Sizes of parts, where those below the least are 0 and the largest has what they had.
+fn without_dust(sizes: Vec<u64>, least: u64) -> impl Iterator<Item = u64> {
+    let largest = (0..sizes.len()).max_by_key(|&part| sizes[part]);
+    let is_dust = move |part: usize, size: u64| size < least && Some(part) != largest;
+    let dust: u64 =
+        sizes.iter().enumerate().filter(|&(part, &size)| is_dust(part, size)).map(|(_, size)| size).sum();
+    sizes.into_iter().enumerate().map(move |(part, size)| match size {
+        _ if is_dust(part, size) => 0,
+        _ if Some(part) == largest => size + dust,
+        _ => size,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_are_too_small_go_along_with_the_largest() {
+        let kept = |sizes: &[u64], least| without_dust(sizes.to_vec(), least).collect::<Vec<_>>();
+        assert_eq!(kept(&[1, 70, 9, 30], 0), [1, 70, 9, 30]);
+        assert_eq!(kept(&[1, 70, 9, 30], 10), [0, 80, 0, 30]);
+        // Something is left of a piece that is small itself.
+        assert_eq!(kept(&[3, 2], 10), [5, 0]);
+        assert_eq!(kept(&[3], 10), [3]);
     }
 }

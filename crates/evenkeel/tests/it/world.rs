@@ -725,6 +725,7 @@ pub(crate) fn settings() -> impl Strategy<Value = Settings> {
                 late,
                 hedge_after,
                 replan_after,
+                least_part_blocks: seed % 4,
                 hedge_blocks,
                 hedge_share,
                 most_failures,
