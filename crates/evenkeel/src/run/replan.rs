@@ -110,6 +110,21 @@ impl Executor {
         if plan.new_end < plan.present_end {
             self.leave_plan();
             plan.moves.chunk_by(|(a, _), (b, _)| a == b).for_each(|parts| self.move_piece(parts));
+            if !self.settings.keeps_order {
+                self.sort_lists();
+            }
+        }
+    }
+
+    /// Puts earlier requests first in all lists again, since what was moved is at their ends. Where the order of a plan is
+    /// a matter of priorities, requests are in order of priority.
+    fn sort_lists(&mut self) {
+        let is_queued = |&piece: &u32| self.marks.state(piece) == State::Queued;
+        let mut waiting: Vec<u32> = (0..self.pieces.len() as u32).filter(is_queued).collect();
+        waiting.sort_by_key(|&piece| (self.pieces[piece as usize].id, self.pieces[piece as usize].offset));
+        for piece in waiting {
+            let (_, server) = self.leave_lists(piece);
+            self.queue(piece, server);
         }
     }
 
