@@ -191,7 +191,7 @@ fn expect(what: &str, found: &str, expected: &str) -> Result<()> {
 }
 
 /// Runs `cargo xtask cluster` with these arguments.
-fn cluster(args: &[&str]) -> Result<String> {
+pub(crate) fn cluster(args: &[&str]) -> Result<String> {
     let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     output(Command::new(program).arg("cluster").args(args))
 }
