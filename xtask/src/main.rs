@@ -3,8 +3,10 @@
 mod campaign;
 mod cluster;
 mod licences;
+mod picture;
 mod reproduce;
 mod run;
+mod straggler;
 mod test;
 
 use std::process::ExitCode;
@@ -14,6 +16,9 @@ Tasks:
   cargo xtask test                  everything that must hold: format, lints, licences, tests, documents, a short race
   cargo xtask race [--quick] …      the race against OR-tools, SciPy, rustworkx and pandas, as tables
   cargo xtask reproduce             the page of the papers' experiments in docs/, with the pictures of the README
+  cargo xtask straggler [EVENKEEL]  the picture in docs/straggler.md: a get while one server turns slow, with and without
+                                    planning anew, on real servers; as root. EVENKEEL is a build of the command
+                                    (default: a release build of this checkout)
   cargo xtask campaign fuzz [N]     each reader on N inputs (default 1,000,000)
   cargo xtask campaign worlds [N]   the executor and bidding in N times as many random worlds as in the tests (default
                                     170, which makes a million)
@@ -31,6 +36,8 @@ fn main() -> ExitCode {
         ["test"] => test::test(),
         ["race", rest @ ..] => test::race(rest),
         ["reproduce"] => reproduce::reproduce(),
+        ["straggler"] => straggler::straggler(None),
+        ["straggler", evenkeel] => straggler::straggler(Some(evenkeel)),
         ["campaign", "fuzz"] => campaign::fuzz("1000000"),
         ["campaign", "fuzz", runs] => campaign::fuzz(runs),
         ["campaign", "worlds"] => campaign::worlds("170"),

@@ -44,7 +44,7 @@ pub(crate) fn install(program: &str, args: &[&str]) -> Result<()> {
 }
 
 fn finish(command: &mut Command) -> Result<()> {
-    match command.status() {
+    match like_a_shell(command).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(format!("{} ended with {status}", line(command))),
         Err(error) => Err(format!("cannot start {}: {error}", command.get_program().display())),
@@ -53,7 +53,7 @@ fn finish(command: &mut Command) -> Result<()> {
 
 /// What a program prints. If it fails, the first line of what it complains about is the error.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
-    let output = command.output();
+    let output = like_a_shell(command).output();
     let output =
         output.map_err(|error| format!("cannot start {}: {error}", command.get_program().display()))?;
     if output.status.success() {
@@ -63,6 +63,18 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
     let complaint = complaint.lines().find(|line| !line.trim().is_empty());
     let complaint = complaint.map_or_else(|| format!("ended with {}", output.status), str::to_owned);
     Err(format!("{}: {complaint}", line(command)))
+}
+
+/// Hides what `cargo xtask` set in the environment to describe this crate. The build script of `ring` runs again whenever
+/// these variables change, so that a build from here and one from a shell would each undo the other.
+fn like_a_shell(command: &mut Command) -> &mut Command {
+    for (name, _) in std::env::vars_os() {
+        let text = name.to_string_lossy();
+        if text.starts_with("CARGO_PKG_") || text.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
+    command
 }
 
 /// The command line.

@@ -18,17 +18,22 @@ fn run_all() -> Result<Vec<String>> {
     run("cargo", &["test", "--workspace"])?;
     let doc = ["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"];
     run_with("cargo", &doc, &[("RUSTDOCFLAGS", "-D warnings")])?;
-    // A debug build is enough to check that the race works. With the tests it has their features, and is there already.
-    // Not this program, though, which must not be replaced while it runs.
-    run("cargo", &["build", "--quiet", "--workspace", "--exclude", "xtask", "--bins", "--tests"])?;
+    // A debug build is enough to check that the race works.
+    build()?;
     race_of("debug", &["--quick"])?;
     first_command_of_the_readme()?;
     println!("\n$ cargo xtask cluster selftest");
-    match cluster::selftest(&[Kind::Nginx, Kind::Xrootd]) {
+    match cluster::selftest(&Kind::ALL) {
         Ok(()) => Ok(Vec::new()),
         Err(Failure::Unsupported(reason)) => Ok(vec![format!("cluster: {reason}")]),
         Err(Failure::Other(message)) => Err(message),
     }
+}
+
+/// Builds the command and everything that the tests need. With the tests it has their features, so that after them it is
+/// there already. Not this program, though, which must not be replaced while it runs.
+pub(crate) fn build() -> Result<()> {
+    run("cargo", &["build", "--quiet", "--workspace", "--exclude", "xtask", "--bins", "--tests"])
 }
 
 /// The README begins with two commands: this one, and one that runs here exactly as shown.

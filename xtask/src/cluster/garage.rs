@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
+
 use super::lifecycle::{Server, poll, write};
 use super::network;
 use crate::run::{self, Result, output, require_program, works};
@@ -80,7 +82,7 @@ pub(crate) fn remove_data(folder: &Path) {
     }
 }
 
-/// Joins running nodes into one store, with a bucket and a key. Writes the credentials to a file as AWS's tools read it.
+/// Joins running nodes into one store, with a bucket and a key, and waits until each can reach all others. Writes the credentials to a file as AWS's tools read it.
 pub(crate) fn join(servers: &[Server], credentials: &Path) -> Result<()> {
     let first = &servers[0];
     for server in servers {
@@ -94,17 +96,40 @@ pub(crate) fn join(servers: &[Server], credentials: &Path) -> Result<()> {
         garage(first, &["layout", "assign", id, "-z", "here", "-c", "100G"])?;
     }
     garage(first, &["layout", "apply", "--version", "1"])?;
-    // The first command that needs a quorum waits until the nodes agree on the layout. An attempt that fails may have
-    // stored its key at some nodes, so each has its own.
-    let (key, secret) = poll(first, || {
-        let (key, secret) = (format!("GK{}", random_hex(12)?), random_hex(32)?);
-        garage(first, &["key", "import", "--yes", "-n", BUCKET, &key, &secret])?;
-        Ok((key, secret))
-    })?;
+    for server in servers {
+        poll(server, || is_healthy(server))?;
+    }
+    let (key, secret) = (format!("GK{}", random_hex(12)?), random_hex(32)?);
+    garage(first, &["key", "import", "--yes", "-n", BUCKET, &key, &secret])?;
     garage(first, &["bucket", "create", BUCKET])?;
     garage(first, &["bucket", "allow", BUCKET, "--read", "--write", "--owner", "--key", &key])?;
     let lines = format!("aws_access_key_id = {key}\naws_secret_access_key = {secret}\nregion = {REGION}\n");
     write(credentials, &format!("[default]\n{lines}"))
+}
+
+/// Fails unless a node knows the layout and is connected to every other node. Until then it has no quorum for some
+/// objects, and answers with status 503.
+fn is_healthy(server: &Server) -> Result<()> {
+    let health = garage(server, &["json-api", "GetClusterHealth"])?;
+    let parsed: Value = serde_json::from_str(&health).unwrap_or_default();
+    let is_healthy = parsed["status"] == "healthy";
+    is_healthy.then_some(()).ok_or_else(|| format!("{} is not healthy: {health}", server.host.name))
+}
+
+/// The options by which curl signs its requests.
+pub(crate) fn login(credentials: &Path) -> Result<Vec<String>> {
+    let file = credentials.display();
+    let text = fs::read_to_string(credentials).map_err(|error| format!("{file}: {error}"))?;
+    let value = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.split_once(" = "));
+        let found = lines.find(|(key, _)| *key == name).map(|(_, value)| value);
+        found.ok_or_else(|| format!("{file} has no {name}"))
+    };
+    let user = format!("{}:{}", value("aws_access_key_id")?, value("aws_secret_access_key")?);
+    let signature = format!("aws:amz:{}:s3", value("region")?);
+    // Older versions of curl do not say by themselves what they do not sign.
+    let unsigned = "x-amz-content-sha256: UNSIGNED-PAYLOAD";
+    Ok(["--aws-sigv4", &signature, "--user", &user, "-H", unsigned].map(str::to_owned).to_vec())
 }
 
 /// Runs a command on a node.

@@ -141,7 +141,7 @@ fn start(wish: &Wish, state: &Path, servers: &[Host], clients: &[Host]) -> Resul
         server.pid = spawn(server, &command)?;
     }
     for server in &servers {
-        await_answer(wish.kind, server, &clients[0])?;
+        await_answer(wish.kind, server, &clients[0], &[], wish.kind.first_status())?;
     }
     described["servers"] = servers.iter().map(|server| server.describe(wish.kind)).collect();
     described["clients"] = clients
@@ -151,6 +151,11 @@ fn start(wish: &Wish, state: &Path, servers: &[Host], clients: &[Host]) -> Resul
     if wish.kind == Kind::Garage {
         let credentials = state.join("credentials");
         garage::join(&servers, &credentials)?;
+        // The key and the bucket reach some nodes later than others.
+        let login = garage::login(&credentials)?;
+        for server in &servers {
+            await_answer(wish.kind, server, &clients[0], &login, "200")?;
+        }
         described["credentials"] = json!(credentials);
     }
     write(&description_file(state), &described.to_string())?;
@@ -173,12 +178,12 @@ fn spawn(server: &Server, command: &[String]) -> Result<u32> {
     child.map(|child| child.id()).map_err(|error| format!("cannot start ip: {error}"))
 }
 
-/// Waits until a server answers a client over the network as it should.
-fn await_answer(kind: Kind, server: &Server, client: &Host) -> Result<()> {
-    let (url, expected) = (kind.address(&server.host), kind.first_status());
+/// Waits until a server answers a client over the network with the status that is expected.
+fn await_answer(kind: Kind, server: &Server, client: &Host, login: &[String], expected: &str) -> Result<()> {
+    let url = kind.address(&server.host);
     let args = ["-sS", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "5", &url];
     poll(server, || {
-        let status = output(network::command(&client.namespace(), "curl").args(args))
+        let status = output(network::command(&client.namespace(), "curl").args(login).args(args))
             .map_err(|error| format!("{error}: {}", server.last_words()))?;
         if status == expected {
             return Ok(());

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::run::Result;
 use lifecycle::Wish;
 use network::Host;
-pub(crate) use selftest::selftest;
+pub(crate) use selftest::{cluster, selftest};
 
 pub(crate) const HELP: &str = "\
   cargo xtask cluster KIND up …     real servers in network namespaces with shaped links, for tests and races, as root;

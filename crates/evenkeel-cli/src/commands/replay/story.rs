@@ -138,9 +138,11 @@ impl Bins {
             let at = (bin + 1) as f64 * self.width;
             points.push((at.min(end), sum));
             if at >= end {
-                break;
+                return points;
             }
         }
+        // Nothing came in after the last bin.
+        points.push((end, sum));
         points
     }
 }
