@@ -55,6 +55,12 @@ pub trait Source: Debug + Send + Sync {
     /// The names of its servers, by which people know them. [`Extent::servers`] counts in this list.
     fn servers(&self) -> &[String];
 
+    /// How many transfers at once suit one of its servers. Two, so that one is asked for while another arrives, unless its
+    /// servers take long to begin.
+    fn usual_slots(&self) -> u32 {
+        2
+    }
+
     /// Lists all objects, in pages as they come. Each object is listed once, in no particular order.
     ///
     /// What is there but cannot be read is part of its page. An error ends the listing, which is then incomplete.

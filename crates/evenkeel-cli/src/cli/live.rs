@@ -85,7 +85,7 @@ pub struct GetArgs {
     /// Rates and slots of servers, as CSV: server,rate,slots; servers that it does not name are measured
     #[arg(long, value_name = "FILE")]
     pub servers: Option<PathBuf>,
-    /// Transfers at once from each server [default: slots of --servers, else 2, more for small objects]
+    /// Transfers at once from each server [default: slots of --servers, else 2, for S3 4, more for small objects]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
     pub slots: Option<u32>,
     /// The most that is asked for at once [default: what a server sends in a quarter of a second, 1MiB to 16MiB]

@@ -78,7 +78,7 @@ impl Default for Options {
 pub struct KnownServer {
     /// Its rate in bytes per second.
     pub rate: Option<u64>,
-    /// How many transfers it does at once. If nobody says, two, and more where objects are small.
+    /// How many transfers it does at once. If nobody says, two, four for S3, and more where objects are small.
     pub slots: Option<u32>,
 }
 
@@ -476,10 +476,13 @@ impl<'a> Get<'a> {
 
     /// How many transfers each server does at once while these items are read.
     fn slots(&self, items: &[Item]) -> Vec<u32> {
-        let usual = work::usual_slots(items.iter().chain(self.others.iter().map(|(_, item)| item)));
-        let known = |name: &String| self.options.servers.get(name).and_then(|known| known.slots);
-        let slots = |name: &String| self.options.slots.or_else(|| known(name)).unwrap_or(usual);
-        self.catalogue.servers().iter().map(slots).collect()
+        let least = work::slots_for(items.iter().chain(self.others.iter().map(|(_, item)| item)));
+        let slots = |(server, name): (usize, &String)| {
+            let known = self.options.servers.get(name).and_then(|known| known.slots);
+            let usual = || self.catalogue.usual_slots(server).max(least);
+            self.options.slots.or(known).unwrap_or_else(usual)
+        };
+        self.catalogue.servers().iter().enumerate().map(slots).collect()
     }
 
     /// What is missing of the objects of the window.

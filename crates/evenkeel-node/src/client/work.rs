@@ -63,13 +63,12 @@ pub(super) fn usual_range_bytes(rates: &[Option<u64>]) -> u64 {
     (mean / 4 >> 20 << 20).clamp(1 << 20, 16 << 20)
 }
 
-/// How many transfers a server does at once if nobody says: two, so that one is asked for while another arrives. More if
-/// they are so small that asking takes longer than sending.
-pub(super) fn usual_slots<'a>(items: impl Iterator<Item = &'a Item>) -> u32 {
+/// How many transfers have so much on the way that asking takes no longer than sending.
+pub(super) fn slots_for<'a>(items: impl Iterator<Item = &'a Item>) -> u32 {
     let (mut n, mut bytes) = (0_u64, 0_u64);
     items.for_each(|item| (n, bytes) = (n + 1, bytes.saturating_add(item.range.end - item.range.start)));
     let mean = (bytes / n.max(1)).max(1);
-    (ON_THE_WAY / mean).clamp(2, MOST_USUAL_SLOTS) as u32
+    (ON_THE_WAY / mean).clamp(1, MOST_USUAL_SLOTS) as u32
 }
 
 /// What is known about the servers: total rates in bytes per second, and how many transfers each does at once.

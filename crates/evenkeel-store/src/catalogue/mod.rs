@@ -248,6 +248,12 @@ impl Catalogue {
         &self.servers
     }
 
+    /// How many transfers at once suit a server.
+    pub fn usual_slots(&self, server: usize) -> u32 {
+        let sources = self.sources.iter().zip(&self.numbers).filter(|(_, servers)| servers.contains(&server));
+        sources.map(|(source, _)| source.usual_slots()).max().unwrap_or(1)
+    }
+
     /// What the data set's owner should know.
     pub fn remarks(&self) -> &[Remark] {
         &self.remarks

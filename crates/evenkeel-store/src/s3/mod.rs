@@ -299,6 +299,11 @@ impl Source for S3 {
         &self.servers
     }
 
+    /// Stores look for an object in several places before they begin to send it.
+    fn usual_slots(&self) -> u32 {
+        4
+    }
+
     fn list(&self) -> BoxStream<'_, Result<crate::Page, StoreError>> {
         let prefix = &self.address.prefix;
         let is_folder = prefix.is_empty() || prefix.ends_with('/');
