@@ -348,12 +348,12 @@ async fn a_manifest_may_name_objects() {
     let names = [format!("{}/b", east.server.address), format!("{}/mirror", west.server.address)];
     assert_eq!(found.servers()[..2], names);
     for server in 0..3 {
-        let body = found.read(&found.objects()[0], server, 3..6).await.unwrap();
+        let body = found.read(&found.object(0), server, 3..6).await.unwrap();
         assert_eq!(body.try_collect::<Vec<_>>().await.unwrap().concat(), b"345", "{server}");
     }
     // What the manifest does not tell, the bucket does.
     let found = catalogue(MirroredFile { bytes: None, hashes: Vec::new(), ..file.clone() }).await;
-    let object = &found.objects()[0];
+    let object = &found.object(0);
     assert_eq!((object.bytes, object.hashes[0].algorithm), (10, Algorithm::Md5));
 
     // A Metalink may come from anyone, and gets no requests signed.
