@@ -60,7 +60,7 @@ pub(super) fn usual_range_bytes(rates: &[Option<u64>]) -> u64 {
     let rates: Vec<u64> = rates.iter().copied().flatten().collect();
     let mean = rates.iter().fold(0, |sum: u64, &rate| sum.saturating_add(rate)) / rates.len().max(1) as u64;
     // In whole MiB, since many stores keep objects in blocks of that size.
-    (mean / 4 >> 20 << 20).clamp(1 << 20, 16 << 20)
+    ((mean / 4) >> 20 << 20).clamp(1 << 20, 16 << 20)
 }
 
 /// How many transfers have so much on the way that asking takes no longer than sending.
