@@ -3,6 +3,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -313,7 +314,7 @@ impl<'a> Get<'a> {
             if self.read_window(failed, n_unverified, watch).await? {
                 return Ok(true);
             }
-            self.close(failed)?;
+            self.close(failed.is_empty() && *n_unverified == 0)?;
         }
         Ok(false)
     }
@@ -335,11 +336,12 @@ impl<'a> Get<'a> {
     }
 
     /// All objects of the window are complete, or have failed.
-    fn close(&mut self, failed: &BTreeMap<usize, String>) -> io::Result<()> {
+    fn close(&mut self, all_are_verified: bool) -> io::Result<()> {
         self.targets.clear();
         self.served.clear();
-        // What was received of objects that failed is worth keeping.
-        if failed.is_empty() && self.prepared.there.is_empty() {
+        // What was received of objects that failed is worth keeping. And if this read is interrupted, the next one knows
+        // objects without a checksum by what was recorded.
+        if all_are_verified && self.prepared.there.is_empty() {
             self.sink.forget()?;
         }
         Ok(())
@@ -745,13 +747,29 @@ fn look(
     records: Option<Vec<Record>>,
     overwrite: bool,
 ) -> io::Result<Looked> {
-    let path = place.path.display();
+    let (path, version) = (place.path.display(), version(object));
+    let records = records.unwrap_or_default();
+    let received = |file: &File| {
+        let mut there = Ranges::default();
+        let is_of = |record: &&Record| record.version == version && record.to <= object.bytes;
+        for record in records.iter().filter(is_of) {
+            let range = record.from..record.to;
+            match record.crc32c {
+                None => there.remove(range),
+                Some(crc) if destination::crc32c_of(file, range.clone())? == crc => there.insert(range),
+                Some(_) => {}
+            }
+        }
+        io::Result::Ok(there)
+    };
     let existing = match place.is_there(object.bytes, object.hashes.first())? {
         // Its pieces can be compared.
         Existing::Unknown if object.pieces.is_some() => {
             let is_same = pieces::broken(object, false, &place.path)?.is_empty();
             if is_same { Existing::Same } else { Existing::Other }
         }
+        // An earlier read put it there, and was then interrupted.
+        Existing::Unknown if received(&File::open(&place.path)?)?.prefix() == object.bytes => Existing::Same,
         existing => existing,
     };
     match existing {
@@ -774,21 +792,10 @@ fn look(
     if let Err(error) = destination.make_folders(place) {
         return Ok(Looked::Failed(error.to_string()));
     }
-    let version = version(object);
-    let mut there = Ranges::default();
-    if let Some(records) = records {
-        let file = place.open_part(object.bytes)?;
-        let is_of = |record: &Record| record.version == version && record.to <= object.bytes;
-        for record in records.iter().filter(|record| is_of(record)) {
-            let range = record.from..record.to;
-            match record.crc32c {
-                None => there.remove(range),
-                Some(crc) if destination::crc32c_of(&file, range.clone())? == crc => there.insert(range),
-                Some(_) => {}
-            }
-        }
-    }
-    Ok(Looked::Missing(there))
+    Ok(Looked::Missing(match records.is_empty() {
+        true => Ranges::default(),
+        false => received(&place.open_part(object.bytes)?)?,
+    }))
 }
 
 /// What tells the bytes of this object from those of another version.

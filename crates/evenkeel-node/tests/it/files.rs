@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_node::{GetError, Line, Options, Report, get};
+use evenkeel_node::{GetError, Happening, Line, Options, Report, get};
 use evenkeel_store::{Algorithm, Catalogue, Hasher, Metalink, MirroredFile, Origin, Trust, open};
 use tokio::sync::watch;
 
@@ -123,6 +123,33 @@ async fn an_interrupted_read_goes_on_after_another() {
     let fast = Server::start(&files, true, |_| None).await;
     assert_eq!(get_one(&fast.address, to.path(), &quick()).await.resumed_bytes, received);
     assert_eq!(fs::read_dir(to.path()).unwrap().count(), 3, "nothing is left behind");
+}
+
+/// Also without a checksum, objects that were complete before an interruption are not read again, unless they changed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_complete_before_an_interruption_is_kept() {
+    let (source, to) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    (0..6).for_each(|n| fs::write(source.path().join(n.to_string()), noise(n, 50_000)).unwrap());
+    let address = source.path().display().to_string();
+    let catalogue = Catalogue::of_mirrors(vec![open(&address).unwrap()], Trust::Checksums).await.unwrap();
+    let (stop, stopped) = watch::channel(false);
+    let mut stop_when_some_are_done = |line: &Line<'_>| {
+        if matches!(line.what, Happening::Done { .. }) {
+            stop.send_replace(true);
+        }
+    };
+    let options = quick();
+    let reading = get(Arc::new(catalogue), to.path(), &options, stopped, &mut stop_when_some_are_done);
+    assert!(reading.await.unwrap().was_stopped);
+    assert!(to.path().join("0").exists() && !to.path().join("5").exists());
+    fs::write(to.path().join("1"), noise(9, 50_000)).unwrap();
+    let report = get_one(&address, to.path(), &options).await;
+    assert_eq!(report.failures.iter().map(|failure| &*failure.key).collect::<Vec<_>>(), ["1"]);
+    assert_eq!(report.n_kept, 1);
+    let report = get_one(&address, to.path(), &Options { overwrite: true, ..options }).await;
+    assert_eq!(report.failures, []);
+    (0..6).for_each(|n| assert!(fs::read(to.path().join(n.to_string())).unwrap() == noise(n, 50_000)));
+    assert_eq!(fs::read_dir(to.path()).unwrap().count(), 6, "nothing is left behind");
 }
 
 /// What a read that was given up still does is over before the next one begins.
