@@ -34,8 +34,6 @@ def small(race):
     here = lambda command: [cluster.at("s1", command)]
     contestants = [
         Contestant("evenkeel get", lambda to: here(tools.evenkeel(args, [source], to))),
-        # s5cmd has 256 requests under way by default, and ours 2 for each server.
-        Contestant("evenkeel get --slots 64", lambda to: here(tools.evenkeel(args, [source], to, "--slots", "64"))),
         Contestant("s5cmd", lambda to: here(tools.s5cmd(args, endpoint, "cp", "s3://evenkeel/small/*", f"{to}/"))),
     ]
     title = f"Loopback, {args.objects:,} objects of 4 KiB, one node of Garage"
