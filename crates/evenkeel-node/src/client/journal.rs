@@ -122,6 +122,12 @@ impl Journal {
         }
     }
 
+    /// A task that brings everything in the file system of the journal to the disk.
+    pub(super) fn sync(&self) -> impl FnOnce() -> io::Result<()> + use<> {
+        let file = Arc::clone(&self.lock);
+        move || Ok(rustix::fs::syncfs(&*file)?)
+    }
+
     /// Adds a record. It reaches the file with the next [`flush`](Self::flush) at the latest.
     pub(super) fn append(&mut self, record: &Record) -> io::Result<()> {
         serde_json::to_writer(&mut self.file, record)?;

@@ -22,7 +22,7 @@ use super::ranges::Ranges;
 const MOST_UNWRITTEN: u64 = 64 << 20;
 /// Written bytes at the beginning of an object are hashed when there are this many, or all.
 const STEP: u64 = 8 << 20;
-/// An object is brought to the disk whenever this much of it was written, so that its end need not wait for all of it.
+/// What was written is brought to the disk whenever it is this much, so that the end need not wait for all of it.
 const MOST_UNSYNCED: u64 = 32 << 20;
 /// Objects that are hashed at once.
 const MOST_HASHED: usize = 2;
@@ -53,7 +53,6 @@ struct Writing {
     /// `None` while a task has it.
     hashing: Option<Hashing>,
     is_queued: bool,
-    n_unsynced_bytes: u64,
 }
 
 /// The checksums of the beginning of an object.
@@ -104,6 +103,8 @@ pub(super) struct Sink {
     to_write: VecDeque<Arrival>,
     n_writers: usize,
     n_unwritten_bytes: u64,
+    n_unsynced_bytes: u64,
+    is_syncing: bool,
     to_hash: VecDeque<usize>,
     n_hashed: usize,
     /// Complete objects, each with the first checksum that it does not have.
@@ -119,6 +120,8 @@ impl Sink {
             to_write: VecDeque::new(),
             n_writers: 0,
             n_unwritten_bytes: 0,
+            n_unsynced_bytes: 0,
+            is_syncing: false,
             to_hash: VecDeque::new(),
             n_hashed: 0,
             verdicts: Vec::new(),
@@ -133,7 +136,6 @@ impl Sink {
             written: there,
             hashing: Some(Hashing::new(target)),
             is_queued: false,
-            n_unsynced_bytes: 0,
         };
         self.objects.insert(target.object, writing);
         self.go_on_hashing(target.object);
@@ -194,7 +196,7 @@ impl Sink {
                 self.n_hashed -= 1;
                 self.on_hashed(object, Some(hashing));
             }
-            Done::Synced => {}
+            Done::Synced => self.is_syncing = false,
         }
         Ok(true)
     }
@@ -204,12 +206,13 @@ impl Sink {
         self.journal.append(&record)?;
         if let Some(writing) = self.objects.get_mut(&object) {
             writing.written.insert(record.from..record.to);
-            writing.n_unsynced_bytes += bytes;
-            if writing.n_unsynced_bytes >= MOST_UNSYNCED {
-                writing.n_unsynced_bytes = 0;
-                let target = Arc::clone(&writing.target);
-                self.tasks.spawn_blocking(self.journal.locked(move || sync(&target)));
-            }
+        }
+        self.n_unsynced_bytes += bytes;
+        if self.n_unsynced_bytes >= MOST_UNSYNCED && !self.is_syncing {
+            self.n_unsynced_bytes = 0;
+            self.is_syncing = true;
+            let sync = self.journal.sync();
+            self.tasks.spawn_blocking(move || sync().map(|()| Done::Synced));
         }
         self.on_hashed(object, hashing);
         Ok(())
@@ -368,11 +371,6 @@ impl Arrival {
         let record = Record::new(&target.key, &target.version, &(offset..at), Some(crc.finish()));
         Ok(Written { object: target.object, bytes, record, hashing })
     }
-}
-
-fn sync(target: &Target) -> io::Result<Done> {
-    target.place.open_part(target.bytes)?.sync_data()?;
-    Ok(Done::Synced)
 }
 
 /// Hashes a file from where its checksums are to a place.
