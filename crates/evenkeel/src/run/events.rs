@@ -267,6 +267,7 @@ impl Executor {
         } else if self.finish_piece(run.request) {
             self.deliver(run.request, run.client, out);
         }
+        self.finish_sooner(run.server, out);
     }
 
     /// Counts one more piece of a request as delivered. Returns whether it was the last.

@@ -4,6 +4,8 @@
 //! set priorities, so an exact order would be wasted, and pieces are cut only where the choice cuts them. The new
 //! choice is adopted if its last server is predicted to be done earlier.
 
+use std::collections::BTreeMap;
+
 use super::executor::{End, Executor, ROUNDED_NS, to_ns};
 use super::gauge::{Gauge, Nanoblocks, blocks, duration_ns};
 use super::lists::{Entry, NONE, Piece, State};
@@ -116,16 +118,30 @@ impl Executor {
         }
     }
 
-    /// Puts earlier requests first in all lists again, since what was moved is at their ends. Where the order of a plan is
-    /// a matter of priorities, requests are in order of priority.
+    /// Puts earlier requests first in all lists again: they are in order of priority where the order of a plan is a matter
+    /// of priorities. Pieces of the same client and size that the same servers hold are interchangeable, so the first of
+    /// them goes where it starts first. What a slow server has begun is then not long in demand.
     fn sort_lists(&mut self) {
         let is_queued = |&piece: &u32| self.marks.state(piece) == State::Queued;
         let mut waiting: Vec<u32> = (0..self.pieces.len() as u32).filter(is_queued).collect();
         waiting.sort_by_key(|&piece| (self.pieces[piece as usize].id, self.pieces[piece as usize].offset));
-        for piece in waiting {
-            let (_, server) = self.leave_lists(piece);
-            self.queue(piece, server);
+        let mut servers: Vec<ServerId> = waiting.iter().map(|&piece| self.leave_lists(piece).1).collect();
+        let mut queued: Vec<Nanoblocks> = vec![0; self.servers.len()];
+        let mut alike: BTreeMap<_, Vec<(u64, ServerId, usize)>> = BTreeMap::new();
+        for (place, (&piece, server)) in waiting.iter().zip(&servers).enumerate() {
+            let starts_ns = self.gauges[server.index()].wait_ns(self.now_ns, queued[server.index()]);
+            let (client, size) = (self.pieces[piece as usize].client, self.pieces[piece as usize].size());
+            queued[server.index()] += size;
+            let holders: Vec<ServerId> = self.holders(piece).collect();
+            let starts_ns = duration_ns(starts_ns);
+            alike.entry((client, size, holders)).or_default().push((starts_ns, *server, place));
         }
+        for mut starts in alike.into_values() {
+            let places: Vec<usize> = starts.iter().map(|&(_, _, place)| place).collect();
+            starts.sort_unstable();
+            places.into_iter().zip(starts).for_each(|(place, (_, server, _))| servers[place] = server);
+        }
+        waiting.into_iter().zip(servers).for_each(|(piece, server)| self.queue(piece, server));
     }
 
     /// The servers as they are now: learnt speeds, and the work in flight as backlog.

@@ -14,6 +14,8 @@ use crate::model::ServerId;
 /// A transfer that gives no sign of life is lost after this many times its expected duration, once the patience is over
 /// too.
 const LOST_AFTER: u64 = 4;
+/// In the end, a transfer is started a second time where it takes no more than half of the time.
+const MUCH_SLOWER: f64 = 2.0;
 /// A server that refuses is left alone for at least this long.
 const LEAST_RETRY_NS: u64 = 1_000_000;
 
@@ -85,6 +87,23 @@ impl Executor {
             self.keep(&run);
             self.start_at(run.piece, piece.client, other, out);
         }
+    }
+
+    /// When nothing is left to start and a server has nothing to do, transfers that are much faster elsewhere are started a
+    /// second time there: a slow server that keeps its pace is not late, but the others would wait for it.
+    pub(super) fn finish_sooner(&mut self, server: ServerId, out: &mut Vec<Action>) {
+        let may_hedge = self.hedge_left > 0 && !self.settings.keeps_order;
+        if !may_hedge || self.servers.iter().any(|server| server.n_queued > 0) {
+            return;
+        }
+        let pace_ns = self.gauges[server.index()].pace.ns;
+        let mut slow = self.running.filtered(|run| {
+            let slower_ns = self.gauges[run.server.index()].pace.ns;
+            let left_ns = blocks(run.size - run.moved) * slower_ns - (self.now_ns - run.heard_ns) as f64;
+            slower_ns >= MUCH_SLOWER * pace_ns && left_ns > self.settings.least_late_ns as f64
+        });
+        slow.sort_unstable_by_key(|&(transfer, _)| transfer);
+        slow.into_iter().for_each(|(transfer, _)| self.hedge(transfer, out));
     }
 
     /// Moves the queue behind a transfer that is late enough to be hedged elsewhere, as far as it is likely to be done

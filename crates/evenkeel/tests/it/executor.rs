@@ -789,6 +789,29 @@ fn nothing_is_hedged_where_that_takes_longer() {
     assert_eq!((world.run(), world.log.len()), (3 * SECOND, 2), "a start and a delivery");
 }
 
+/// A slow server that keeps its pace is never late. In the end the others do not wait for it, if that is worth it.
+#[test]
+fn what_a_slow_server_has_begun_is_finished_elsewhere() {
+    for (keeps_order, hedge_blocks, end, n_hedged) in
+        [(false, 20, 11, 1), (false, 9, 20, 0), (true, 20, 20, 0)]
+    {
+        let mut scene = arriving(1, 2, &[(0, 10, &[0, 1]), (0, 1, &[0, 1])]);
+        scene.clients[0].slots = 2;
+        scene.servers[1].speed = Speed::from_millionths(500_000).expect("a speed");
+        let (batch, cluster) = scene.build();
+        let row = |request, server, blocks: u64| Transfer {
+            request,
+            server: ServerId(server),
+            start: Fixed::ZERO,
+            blocks: blocks.into(),
+        };
+        let plan = Schedule { transfers: vec![row(0, 1, 10), row(1, 0, 1)], length: 20.into() };
+        let settings = Settings { keeps_order, hedge_blocks, ..Settings::default() };
+        let mut world = World::new(&batch, &cluster, &plan, settings, Chaos::default(), 0);
+        assert_eq!((world.run() / SECOND, world.hedged.len()), (end, n_hedged), "{hedge_blocks}");
+    }
+}
+
 /// A request that fails makes way for what stood behind its pieces.
 #[test]
 fn what_stood_behind_a_failed_request_starts() {
