@@ -175,7 +175,7 @@ fn with_port(text: &str) -> Result<String, String> {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
         _ => (text, None),
     };
-    let is_plain = |c: char| !c.is_whitespace() && !"/?#%\\".contains(c);
+    let is_plain = |c: char| !c.is_whitespace() && !"/?#%\\${}".contains(c);
     let is_host =
         !host.is_empty() && host.chars().all(is_plain) && (host.starts_with('[') || !host.contains(':'));
     let port = port.map_or(Some(RPC_PORT), |port| port.parse().ok().filter(|&port: &u16| port > 0));
