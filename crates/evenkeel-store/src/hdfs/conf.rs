@@ -3,9 +3,15 @@
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use crate::xml::{Step, walk};
 
+/// A NameNode that has not answered for this long has died, or is stopped, unless `ipc.client.rpc-timeout.ms` says
+/// otherwise.
+const RPC_TIMEOUT: Duration = Duration::from_secs(15);
+/// A DataNode that has sent nothing for this long has died, unless `dfs.client.socket-timeout` says otherwise.
+const SOCKET_TIMEOUT: Duration = Duration::from_secs(20);
 /// Where NameNodes answer unless somebody says otherwise.
 const RPC_PORT: u16 = 8020;
 /// The maximum size of a file of the configuration.
@@ -28,8 +34,9 @@ pub(super) struct Cluster {
     pub(super) namenodes: Vec<String>,
     /// Whether DataNodes are to be found by name, since their numbers are of a network of their own.
     pub(super) by_hostname: bool,
-    /// Whether it is the name of a nameservice.
-    pub(super) is_nameservice: bool,
+    /// How long a NameNode may take to answer, and how long a DataNode may send nothing.
+    pub(super) rpc_timeout: Duration,
+    pub(super) socket_timeout: Duration,
 }
 
 impl Conf {
@@ -62,9 +69,10 @@ impl Conf {
 
     /// Adds the properties of a document. Later ones replace earlier ones.
     fn add(&mut self, xml: &str) -> Result<(), String> {
-        let (mut name, mut value) = (None, None);
+        let (mut name, mut value, mut is_whole) = (None, None, false);
         walk(xml, |step| {
             match step {
+                Step::End("configuration", _) => is_whole = true,
                 Step::Begin("property") => (name, value) = (None, None),
                 Step::End("name", text) => name = Some(text.to_owned()),
                 Step::End("value", text) => value = Some(text.to_owned()),
@@ -76,7 +84,8 @@ impl Conf {
                 _ => {}
             }
             Ok(())
-        })
+        })?;
+        if is_whole { Ok(()) } else { Err("its element `configuration` has no end".to_owned()) }
     }
 
     /// A property, with the variables in it replaced, unless it is empty.
@@ -98,6 +107,12 @@ impl Conf {
 
     fn is_set(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value == "true")
+    }
+
+    /// A time in milliseconds. Zero stands for the usual one.
+    fn time(&self, name: &str, usual: Duration) -> Duration {
+        let time = self.get(name).and_then(|value| value.trim_end_matches("ms").parse().ok());
+        time.filter(|&time| time > 0).map_or(usual, Duration::from_millis)
     }
 
     /// What is known about the cluster of this name: a NameNode's host with or without its port, a nameservice, or
@@ -126,13 +141,17 @@ impl Conf {
             }
         }
         let namenodes = self.namenodes(authority)?;
-        let (is_nameservice, namenodes) = match namenodes.is_empty() {
-            true => (false, vec![with_port(authority)?]),
-            false => (true, namenodes),
+        let (authority, namenodes) = match namenodes.is_empty() {
+            true => (with_port(authority)?, vec![with_port(authority)?]),
+            false => (authority.to_owned(), namenodes),
         };
-        let authority = if is_nameservice { authority.to_owned() } else { namenodes[0].clone() };
-        let by_hostname = self.is_set("dfs.client.use.datanode.hostname");
-        Ok(Cluster { authority, namenodes, by_hostname, is_nameservice })
+        Ok(Cluster {
+            authority,
+            namenodes,
+            by_hostname: self.is_set("dfs.client.use.datanode.hostname"),
+            rpc_timeout: self.time("ipc.client.rpc-timeout.ms", RPC_TIMEOUT),
+            socket_timeout: self.time("dfs.client.socket-timeout", SOCKET_TIMEOUT),
+        })
     }
 
     /// The cluster of addresses that name none.
@@ -230,7 +249,7 @@ mod tests {
         assert_eq!(main.namenodes, ["a:8020", "b:8020"]);
         assert_eq!(conf.cluster("main"), Ok(main));
         assert_eq!(conf.cluster("other").unwrap().namenodes, ["c:9000"]);
-        assert!(!conf.cluster("third").unwrap().is_nameservice);
+        assert_eq!(conf.cluster("third").unwrap().namenodes, ["third:8020"]);
     }
 
     #[test]

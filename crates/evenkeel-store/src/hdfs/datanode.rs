@@ -10,7 +10,7 @@ use std::time::Duration;
 use bytes::{Buf, Bytes, BytesMut};
 use crc_fast::CrcAlgorithm;
 use futures_util::stream::{self, Stream};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
@@ -22,8 +22,6 @@ use crate::error::Problem;
 
 /// A connection that takes longer than this will not come.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A DataNode that sends nothing for this long has died.
-const SILENCE: Duration = Duration::from_secs(20);
 /// DataNodes close connections that were idle for four seconds.
 const MOST_IDLE: Duration = Duration::from_secs(3);
 /// Connections that are kept for each DataNode.
@@ -42,8 +40,10 @@ const MOST_HEADER_BYTES: u16 = 1 << 10;
 const BUFFER: u64 = 1 << 19;
 
 /// Connections to DataNodes.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Pool {
+    /// How long a DataNode may send nothing.
+    patience: Duration,
     kept: Mutex<HashMap<String, Vec<(Instant, TcpStream)>>>,
 }
 
@@ -73,6 +73,10 @@ pub(super) enum NotRead {
 }
 
 impl Pool {
+    pub(super) fn new(patience: Duration) -> Self {
+        Self { patience, kept: Mutex::default() }
+    }
+
     /// Asks for a range. Returns its bytes, as they come.
     pub(super) async fn read(
         self: &Arc<Self>,
@@ -123,62 +127,22 @@ impl Pool {
         of_address.push((Instant::now(), stream));
     }
 
-    async fn begin(self: &Arc<Self>, stream: TcpStream, request: &Request<'_>) -> Result<Reading, NotRead> {
+    async fn begin(
+        self: &Arc<Self>,
+        stream: TcpStream,
+        request: &Request<'_>,
+    ) -> Result<(Reading<TcpStream>, Lender), NotRead> {
         let Request { block, range, .. } = request;
-        let mut reading = Reading {
-            pool: Arc::clone(self),
-            address: request.address.to_owned(),
-            what: format!("block blk_{} at DataNode {}", block.id.cast_signed(), request.name),
-            input: Input { stream, buffer: BytesMut::new(), expected: range.end - range.start },
-            checksum: ChecksumInfo { kind: ChecksumKind::Nothing, chunk_bytes: 1, offset: 0 },
-            at: 0,
-            end: 0,
-            wanted: range.clone(),
-        };
-        let broken = |problem: Broken| NotRead::Broken(problem.of(&reading.what));
+        let what = format!("block blk_{} at DataNode {}", block.id.cast_signed(), request.name);
+        let mut reading = Reading::new(stream, self.patience, what, range.clone());
         let mut out = READ_BLOCK.to_vec();
         read_block(block, request.token, request.client, range.start, range.end - range.start)
             .delimited_into(&mut out);
-        let sent = timeout(SILENCE, reading.input.stream.write_all(&out)).await;
-        sent.map_err(|_| Broken::Silent).and_then(|sent| sent.map_err(Broken::Io)).map_err(broken)?;
-        let answer = reading.input.delimited().await;
-        let broken = |problem: Broken| {
-            let closed =
-                matches!(&problem, Broken::Io(error) if error.kind() == io::ErrorKind::UnexpectedEof);
-            NotRead::Broken(match closed {
-                true => Problem::Unreachable(format!(
-                    "{}: it closed the connection without an answer; if the cluster protects its data transfer \
-                     (dfs.data.transfer.protection), use webhdfs:// or hadoop fs -get",
-                    reading.what
-                )),
-                false => problem.of(&reading.what),
-            })
-        };
-        let answer = answer.map_err(broken)?;
-        let info = match ReadAnswer::parse(&answer).map_err(|malformed| broken(malformed.into()))? {
-            ReadAnswer::Comes(info) => info,
-            ReadAnswer::NeedsToken => return Err(NotRead::NeedsToken),
-            ReadAnswer::Refuses(text) => return Err(NotRead::Refused(text.chars().take(300).collect())),
-        };
-        let chunk = u64::from(info.chunk_bytes);
-        if info.kind == ChecksumKind::Nothing {
-            let what = format!(
-                "{} was written without checksums, so that it cannot be verified; use webhdfs:// or hadoop fs -get",
-                reading.what
-            );
-            return Err(NotRead::Broken(Problem::Unsupported(what)));
-        }
-        if chunk == 0 || info.chunk_bytes > MOST_PACKET_BYTES {
-            return Err(broken(Malformed("chunks of no usual size").into()));
-        }
-        if info.offset > range.start || range.start - info.offset >= chunk {
-            return Err(broken(Malformed("another range than was asked for").into()));
-        }
-        // It sends whole chunks, and the last one of a block as it is.
-        let end =
-            range.end.checked_next_multiple_of(chunk).unwrap_or(u64::MAX).min(block.bytes.max(range.end));
-        (reading.checksum, reading.at, reading.end) = (info, info.offset, end);
-        Ok(reading)
+        let sent = timeout(self.patience, reading.input.stream.write_all(&out)).await;
+        let sent = sent.map_err(|_| Broken::Silent).and_then(|sent| sent.map_err(Broken::Io));
+        sent.map_err(|broken| NotRead::Broken(broken.of(&reading.what)))?;
+        reading.accept(block.bytes).await?;
+        Ok((reading, Lender { pool: Arc::clone(self), address: request.address.to_owned() }))
     }
 }
 
@@ -208,14 +172,15 @@ impl Broken {
 
 /// What arrives on a connection.
 #[derive(Debug)]
-struct Input {
-    stream: TcpStream,
+struct Input<S> {
+    stream: S,
+    patience: Duration,
     buffer: BytesMut,
     /// Bytes of data that are still to come, about.
     expected: u64,
 }
 
-impl Input {
+impl<S: AsyncRead + Unpin> Input<S> {
     /// Waits until so many bytes are in the buffer.
     async fn fill(&mut self, n: usize) -> Result<(), Broken> {
         while self.buffer.len() < n {
@@ -225,7 +190,7 @@ impl Input {
                 let usual = (self.expected + self.expected / 64 + 1024).min(BUFFER) as usize;
                 self.buffer.reserve(usual.max(missing.min(BUFFER as usize)));
             }
-            let n = timeout(SILENCE, self.stream.read_buf(&mut self.buffer)).await;
+            let n = timeout(self.patience, self.stream.read_buf(&mut self.buffer)).await;
             if n.map_err(|_| Broken::Silent)?.map_err(Broken::Io)? == 0 {
                 return Err(Broken::Io(io::ErrorKind::UnexpectedEof.into()));
             }
@@ -254,12 +219,10 @@ impl Input {
 
 /// A range of a block that is arriving.
 #[derive(Debug)]
-struct Reading {
-    pool: Arc<Pool>,
-    address: String,
+struct Reading<S> {
     /// The block and its DataNode, for people.
     what: String,
-    input: Input,
+    input: Input<S>,
     checksum: ChecksumInfo,
     /// Where in the block the next packet begins, and where the last one ends.
     at: u64,
@@ -268,21 +231,74 @@ struct Reading {
     wanted: Range<u64>,
 }
 
+/// Where a connection belongs.
+#[derive(Debug)]
+struct Lender {
+    pool: Arc<Pool>,
+    address: String,
+}
+
 /// The data of all packets. The connection is kept if everything came as it should.
-fn packets(reading: Reading) -> impl Stream<Item = Result<Bytes, Problem>> + Send + 'static {
-    stream::try_unfold(reading, |mut reading| async move {
+fn packets(
+    begun: (Reading<TcpStream>, Lender),
+) -> impl Stream<Item = Result<Bytes, Problem>> + Send + 'static {
+    stream::try_unfold(begun, |(mut reading, lender)| async move {
         while !reading.wanted.is_empty() {
             let data = reading.packet().await.map_err(|broken| broken.of(&reading.what))?;
             if !data.is_empty() {
-                return Ok(Some((data, reading)));
+                return Ok(Some((data, (reading, lender))));
             }
         }
-        reading.finish().await;
+        if let Ok(true) = timeout(END_TIMEOUT, reading.is_over()).await {
+            lender.pool.keep(lender.address, reading.input.stream);
+        }
         Ok(None)
     })
 }
 
-impl Reading {
+impl<S: AsyncRead + Unpin> Reading<S> {
+    fn new(stream: S, patience: Duration, what: String, wanted: Range<u64>) -> Self {
+        let input = Input { stream, patience, buffer: BytesMut::new(), expected: wanted.end - wanted.start };
+        let checksum = ChecksumInfo { kind: ChecksumKind::Nothing, chunk_bytes: 1, offset: 0 };
+        Self { what, input, checksum, at: 0, end: 0, wanted }
+    }
+
+    /// Receives the answer that precedes the data of a block of this many bytes.
+    async fn accept(&mut self, block_bytes: u64) -> Result<(), NotRead> {
+        let what = &self.what;
+        let broken = |broken: Broken| NotRead::Broken(broken.of(what));
+        let answer = match self.input.delimited().await {
+            Err(Broken::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                return Err(NotRead::Broken(Problem::Unreachable(format!(
+                    "{what}: it closed the connection without an answer; if the cluster protects its data transfer \
+                     (dfs.data.transfer.protection), use webhdfs:// or hadoop fs -get"
+                ))));
+            }
+            answer => answer.map_err(broken)?,
+        };
+        let info = match ReadAnswer::parse(&answer).map_err(|malformed| broken(malformed.into()))? {
+            ReadAnswer::Comes(info) => info,
+            ReadAnswer::NeedsToken => return Err(NotRead::NeedsToken),
+            ReadAnswer::Refuses(text) => return Err(NotRead::Refused(text.chars().take(300).collect())),
+        };
+        let (chunk, wanted) = (u64::from(info.chunk_bytes), &self.wanted);
+        if info.kind == ChecksumKind::Nothing {
+            return Err(NotRead::Broken(Problem::Unsupported(format!(
+                "{what} was written without checksums, so that it cannot be verified; use webhdfs:// or hadoop fs -get"
+            ))));
+        }
+        if chunk == 0 || info.chunk_bytes > MOST_PACKET_BYTES {
+            return Err(broken(Malformed("chunks of no usual size").into()));
+        }
+        if info.offset > wanted.start || wanted.start - info.offset >= chunk {
+            return Err(broken(Malformed("another range than was asked for").into()));
+        }
+        // It sends whole chunks, and the last one of a block as it is.
+        let end = wanted.end.checked_next_multiple_of(chunk).unwrap_or(u64::MAX);
+        (self.checksum, self.at, self.end) = (info, info.offset, end.min(block_bytes.max(wanted.end)));
+        Ok(())
+    }
+
     /// The length of the next packet, where its data begins, and its header.
     async fn header(&mut self) -> Result<(usize, usize, PacketHeader), Broken> {
         self.input.fill(6).await?;
@@ -327,9 +343,11 @@ impl Reading {
         self.wanted.start = self.at.clamp(self.wanted.start, self.wanted.end);
         Ok(packet.slice(data_at + from as usize..data_at + to as usize))
     }
+}
 
-    /// Reads the end, so that the connection can be used again. If it does not come, nothing is lost but that.
-    async fn finish(mut self) {
+impl Reading<TcpStream> {
+    /// Receives the end and confirms it. Returns whether the connection can be used again.
+    async fn is_over(&mut self) -> bool {
         let end = async {
             let (packet_bytes, _, header) = self.header().await?;
             self.input.fill(packet_bytes).await?;
@@ -339,9 +357,7 @@ impl Reading {
             self.input.stream.write_all(&out).await.map_err(Broken::Io)?;
             Ok::<_, Broken>(header.is_last && header.data_bytes == 0 && self.input.buffer.is_empty())
         };
-        if let Ok(Ok(true)) = timeout(END_TIMEOUT, end).await {
-            self.pool.keep(self.address, self.input.stream);
-        }
+        end.await.unwrap_or(false)
     }
 }
 

@@ -75,13 +75,13 @@ impl Hdfs {
         let user = user::name().map_err(unusable)?;
         let names = path.split('/').filter(|name| !name.is_empty());
         let base = names.flat_map(|name| ["/", name]).collect();
-        let namenode = NameNode::new(cluster.namenodes, user);
+        let namenode = NameNode::new(cluster.namenodes, user, cluster.rpc_timeout);
         Ok(Self {
             cluster: format!("hdfs://{}", cluster.authority),
             base,
             client: namenode.client_name(),
             namenode,
-            pool: Arc::default(),
+            pool: Arc::new(Pool::new(cluster.socket_timeout)),
             datanodes: Mutex::new(Datanodes::new(cluster.by_hostname)),
             kept: Mutex::default(),
             wants_tokens: AtomicBool::new(false),

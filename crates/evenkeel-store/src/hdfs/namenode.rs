@@ -26,8 +26,9 @@ pub(super) fn identity(status: &Status<'_>) -> String {
 }
 
 impl NameNode {
-    pub(super) fn new(addresses: Vec<String>, user: String) -> Self {
-        Self { rpc: Rpc::new(addresses, user) }
+    /// The one at the first address, or whichever is active. An answer may take as long as the patience lasts.
+    pub(super) fn new(addresses: Vec<String>, user: String, patience: Duration) -> Self {
+        Self { rpc: Rpc::new(addresses, user, patience) }
     }
 
     pub(super) fn client_name(&self) -> String {

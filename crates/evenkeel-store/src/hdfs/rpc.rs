@@ -17,8 +17,6 @@ use crate::error::Problem;
 
 /// A connection that takes longer than this will not come.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A NameNode that has not answered for this long has died, or is stopped.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
 /// How long to wait for one of several NameNodes to become active, or for one to be ready.
 const FAILOVER: Duration = Duration::from_secs(30);
 /// How long to wait before NameNodes are asked again, at first and at most.
@@ -86,6 +84,8 @@ impl From<Malformed> for Failed {
 pub(super) struct Rpc {
     namenodes: Vec<String>,
     user: String,
+    /// How long an answer may take.
+    patience: Duration,
     client: [u8; 16],
     /// The NameNode that was active when it was last asked.
     active: AtomicUsize,
@@ -103,12 +103,12 @@ struct Connection {
 }
 
 impl Rpc {
-    pub(super) fn new(namenodes: Vec<String>, user: String) -> Self {
+    pub(super) fn new(namenodes: Vec<String>, user: String, patience: Duration) -> Self {
         // Any number that others do not have.
         let state = RandomState::new();
         let random = (u128::from(state.hash_one(0)) << 64 | u128::from(state.hash_one(1))).to_ne_bytes();
         let (active, kept, silent) = (AtomicUsize::new(0), Mutex::default(), Mutex::default());
-        Self { namenodes, user, client: random, active, kept, silent }
+        Self { namenodes, user, patience, client: random, active, kept, silent }
     }
 
     /// The name of this client, for the logs of DataNodes.
@@ -237,7 +237,7 @@ impl Rpc {
             }
             Ok(answer.freeze())
         };
-        let answer = timeout(ANSWER_TIMEOUT, exchange).await;
+        let answer = timeout(self.patience, exchange).await;
         let answer = answer.map_err(|_| Failed::Broken(Problem::TimedOut))??;
         let mut rest = &answer[..];
         let header = ResponseHeader::parse(delimited(&mut rest)?)?;

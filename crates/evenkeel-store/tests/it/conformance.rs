@@ -16,6 +16,7 @@ use futures_util::TryStreamExt;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::bucket::{Buckets, etag};
+use crate::hadoop::Hadoop;
 use crate::serve::{Reply, Server};
 
 /// Storage that a test can fill and change.
@@ -310,6 +311,33 @@ async fn a_real_bucket() {
         ],
     };
     conforms(&bucket).await;
+}
+
+impl Storage for Hadoop {
+    fn address(&self) -> String {
+        self.address("/some/where/")
+    }
+
+    fn put(&self, key: &str, data: &[u8]) {
+        self.put(&format!("/some/where/{key}"), data);
+    }
+
+    fn remove(&self, key: &str) {
+        self.remove(&format!("/some/where/{key}"));
+    }
+}
+
+#[tokio::test]
+async fn a_small_hdfs() {
+    conforms(&Hadoop::start()).await;
+}
+
+/// One whose DataNodes want tokens.
+#[tokio::test]
+async fn a_small_hdfs_with_tokens() {
+    let hadoop = Hadoop::start();
+    hadoop.set_token(b"open sesame");
+    conforms(&hadoop).await;
 }
 
 /// A folder of a real HDFS, written by curl.
