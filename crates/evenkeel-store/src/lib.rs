@@ -46,6 +46,8 @@ pub use error::{Problem, StoreError};
 pub use folder::Folder;
 pub use hash::{Algorithm, Hash, Hasher, Pieces};
 pub use hdfs::Hdfs;
+#[doc(hidden)]
+pub use hdfs::fuzz as hdfs_fuzz;
 pub use http::{Announced, Http, announced, fetch, over_http};
 pub use metalink::{Metalink, MirroredFile, Origin};
 pub use s3::S3;

@@ -68,7 +68,7 @@ impl Conf {
     }
 
     /// Adds the properties of a document. Later ones replace earlier ones.
-    fn add(&mut self, xml: &str) -> Result<(), String> {
+    pub(super) fn add(&mut self, xml: &str) -> Result<(), String> {
         let (mut name, mut value, mut is_whole) = (None, None, false);
         walk(xml, |step| {
             match step {

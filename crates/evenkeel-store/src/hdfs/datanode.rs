@@ -361,6 +361,20 @@ impl Reading<TcpStream> {
     }
 }
 
+/// Receives a range from any stream, for fuzzing. Returns how many bytes pass.
+pub(super) async fn receive(stream: impl AsyncRead + Unpin, range: Range<u64>, patience: Duration) -> u64 {
+    let (mut n_passed, block_bytes) = (0, range.end);
+    let mut reading = Reading::new(stream, patience, String::new(), range);
+    if reading.accept(block_bytes).await.is_ok() {
+        while !reading.wanted.is_empty()
+            && let Ok(data) = reading.packet().await
+        {
+            n_passed += data.len() as u64;
+        }
+    }
+    n_passed
+}
+
 /// Whether each chunk has its checksum.
 fn are_right(checksum: &ChecksumInfo, sums: &[u8], data: &[u8]) -> bool {
     let algorithm = match checksum.kind {

@@ -6,6 +6,7 @@
 
 mod conf;
 mod datanode;
+pub mod fuzz;
 mod located;
 mod messages;
 mod namenode;
@@ -23,7 +24,7 @@ use futures_util::{FutureExt, StreamExt};
 
 use crate::error::{Problem, StoreError};
 use crate::{Body, Object, Page, Source, Unreadable};
-use conf::Conf;
+use conf::{Cluster, Conf};
 use datanode::{NotRead, Pool, Request};
 use located::{Datanodes, File, Kept};
 use messages::{Block, Kind, Listing, ListingAnswer, LocationsAnswer, Parse, Status};
@@ -72,20 +73,22 @@ impl Hdfs {
         let rest = address.strip_prefix("hdfs://").unwrap_or(address);
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let cluster = Conf::of_environment().and_then(|conf| conf.cluster(authority)).map_err(unusable)?;
-        let user = user::name().map_err(unusable)?;
+        Ok(Self::of(cluster, user::name().map_err(unusable)?, path))
+    }
+
+    fn of(cluster: Cluster, user: String, path: &str) -> Self {
         let names = path.split('/').filter(|name| !name.is_empty());
-        let base = names.flat_map(|name| ["/", name]).collect();
         let namenode = NameNode::new(cluster.namenodes, user, cluster.rpc_timeout);
-        Ok(Self {
+        Self {
             cluster: format!("hdfs://{}", cluster.authority),
-            base,
+            base: names.flat_map(|name| ["/", name]).collect(),
             client: namenode.client_name(),
             namenode,
             pool: Arc::new(Pool::new(cluster.socket_timeout)),
             datanodes: Mutex::new(Datanodes::new(cluster.by_hostname)),
             kept: Mutex::default(),
             wants_tokens: AtomicBool::new(false),
-        })
+        }
     }
 
     fn at(&self, problem: Problem, path: &str) -> StoreError {
