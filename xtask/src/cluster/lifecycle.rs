@@ -127,7 +127,13 @@ pub(crate) fn up(wish: &Wish) -> std::result::Result<Value, Failure> {
 }
 
 /// Starts the servers in a network that exists, and waits until the first client can read from each.
-fn start(wish: &Wish, state: &Path, servers: &[Host], clients: &[Host], name_nodes: &[Host]) -> Result<Value> {
+fn start(
+    wish: &Wish,
+    state: &Path,
+    servers: &[Host],
+    clients: &[Host],
+    name_nodes: &[Host],
+) -> Result<Value> {
     for server in servers {
         network::shape(&server.namespace(), Link::Network, &wish.rate)?;
         network::shape(&server.namespace(), Link::Disk, &wish.disk)?;
@@ -180,7 +186,7 @@ fn start(wish: &Wish, state: &Path, servers: &[Host], clients: &[Host], name_nod
         described["credentials"] = json!(credentials);
     }
     if wish.kind == Kind::Hdfs {
-        hdfs::join(state, &name_nodes, servers.len(), client)?;
+        hdfs::join(state, &name_nodes, &servers, client)?;
         described["configuration"] = json!(hdfs::configuration(state));
         described["client"] = json!(hdfs::client(state));
         described["source"] = json!(hdfs::file_system(wish.is_pair));

@@ -36,6 +36,8 @@ pub(crate) const HELP: &str = "\
   cargo xtask cluster shape HOST [--disk] RATE
                                     changes what one host may send, at once; `none` lifts the limit
   cargo xtask cluster start HOST    starts a server again that was killed
+  cargo xtask cluster hdfs activate HOST
+                                    makes a NameNode of a pair the active one, such as n2 after n1 was killed
   cargo xtask cluster hdfs write LAYOUT FOLDER
                                     writes files of a local folder to HDFS, each block to given DataNodes. LAYOUT is CSV
                                     with the header path,bytes,hosts and a row for each block: /part,4194304,s1|s2
@@ -160,7 +162,8 @@ fn command(args: &[&str]) -> std::result::Result<(), Failure> {
             selftest(&kinds?)?;
         }
         ["down"] => down(None)?,
-        ["hdfs", "write", layout, folder] => write(layout, folder)?,
+        ["hdfs", "activate", name_node] => hdfs::activate(&hadoop()?, name_node)?,
+        ["hdfs", "write", layout, folder] => hdfs::write(&hadoop()?, layout, folder)?,
         [name, "down"] => down(Some(kind(name)?))?,
         [name, "up", options @ ..] => up(kind(name)?, options)?,
         _ => return Err(format!("`cluster {}` is no task; these are:\n{HELP}", args.join(" ")).into()),
@@ -169,7 +172,8 @@ fn command(args: &[&str]) -> std::result::Result<(), Failure> {
 }
 
 fn kind(name: &str) -> Result<Kind> {
-    Kind::parse(name).ok_or_else(|| format!("`{name}` is no kind of server; name nginx, xrootd, garage or hdfs"))
+    Kind::parse(name)
+        .ok_or_else(|| format!("`{name}` is no kind of server; name nginx, xrootd, garage or hdfs"))
 }
 
 /// The namespace of a host that is up.
@@ -206,11 +210,11 @@ fn up(kind: Kind, options: &[&str]) -> std::result::Result<(), Failure> {
     Ok(())
 }
 
-/// Writes files to HDFS as a table says.
-fn write(layout: &str, folder: &str) -> Result<()> {
+/// The program that runs Hadoop's own commands.
+fn hadoop() -> Result<String> {
     let cluster = lifecycle::describe().unwrap_or_default();
-    let client = cluster["client"].as_str().ok_or("no HDFS is up; start one with `cargo xtask cluster hdfs up`")?;
-    hdfs::write(client, layout, folder)
+    let client = cluster["client"].as_str().map(str::to_owned);
+    client.ok_or_else(|| "no HDFS is up; start one with `cargo xtask cluster hdfs up`".to_owned())
 }
 
 fn parse(kind: Kind, options: &[&str]) -> Result<(Wish, bool)> {
@@ -260,7 +264,8 @@ fn parse(kind: Kind, options: &[&str]) -> Result<(Wish, bool)> {
             }
             ["--set", property, rest @ ..] if kind == Kind::Hdfs => {
                 let property = property.split_once('=').filter(|(name, _)| !name.is_empty());
-                let (name, value) = property.ok_or("--set takes a property of Hadoop, as in dfs.blocksize=1048576")?;
+                let (name, value) =
+                    property.ok_or("--set takes a property of Hadoop, as in dfs.blocksize=1048576")?;
                 wish.settings.push((name.to_owned(), value.to_owned()));
                 rest
             }
@@ -310,7 +315,8 @@ fn status() -> Result<()> {
             .filter(|pid| network::processes(&namespace).is_ok_and(|processes| processes.contains(pid)));
         let pid = pid.map_or_else(|| "ended".to_owned(), |pid| format!("pid {pid}"));
         let rate = network::rate(&namespace, Link::Network)?.unwrap_or_else(|| "unshaped".to_owned());
-        let disk = network::rate(&namespace, Link::Disk)?.map_or_else(String::new, |rate| format!(", disk {rate}"));
+        let disk =
+            network::rate(&namespace, Link::Disk)?.map_or_else(String::new, |rate| format!(", disk {rate}"));
         println!("{name:<4} {address:<38} {pid:<11} {rate}{disk}");
     }
     for client in list(&cluster["clients"]) {

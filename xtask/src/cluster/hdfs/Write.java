@@ -81,7 +81,11 @@ class Write {
             }
             List<String> names = hosts + 1 == line.length() ? List.of() : List.of(line.substring(hosts + 1).split("\\|"));
             Block block = new Block(Long.parseLong(line.substring(bytes + 1, hosts)), names);
-            layout.computeIfAbsent(line.substring(0, bytes), path -> new ArrayList<>()).add(block);
+            List<Block> blocks = layout.computeIfAbsent(line.substring(0, bytes), path -> new ArrayList<>());
+            blocks.add(block);
+            if (names.size() != blocks.get(0).hosts.size()) {
+                throw new IOException(file + ": line " + (at + 1) + " names more or fewer hosts than the file's first block");
+            }
         }
         return layout;
     }
