@@ -162,7 +162,7 @@ fn command(args: &[&str]) -> std::result::Result<(), Failure> {
             selftest(&kinds?)?;
         }
         ["down"] => down(None)?,
-        ["hdfs", "activate", name_node] => hdfs::activate(&hadoop()?, name_node)?,
+        ["hdfs", "activate", name_node] => activate(name_node)?,
         ["hdfs", "write", layout, folder] => hdfs::write(&hadoop()?, layout, folder)?,
         [name, "down"] => down(Some(kind(name)?))?,
         [name, "up", options @ ..] => up(kind(name)?, options)?,
@@ -208,6 +208,18 @@ fn up(kind: Kind, options: &[&str]) -> std::result::Result<(), Failure> {
     }
     list(&cluster["servers"]).for_each(|server| println!("{}", text(&server["source"])));
     Ok(())
+}
+
+/// Makes a NameNode of a pair the active one.
+fn activate(name_node: &str) -> Result<()> {
+    let hadoop = hadoop()?;
+    if namespace("n2").is_err() {
+        return Err("HDFS has one NameNode; start it with `--ha` to have two".to_owned());
+    }
+    if !["n1", "n2"].contains(&name_node) {
+        return Err(format!("`{name_node}` is no NameNode; name n1 or n2"));
+    }
+    hdfs::activate(&hadoop, name_node)
 }
 
 /// The program that runs Hadoop's own commands.
