@@ -149,18 +149,18 @@ fn write_client(state: &Path) -> Result<()> {
     let text = format!(
         r#"#!/bin/sh
 # Hadoop's own commands, or the class that is named, at the host where this runs.
+path="{jars}:${{HADOOP_CONF_DIR:-{conf}}}${{HADOOP_CLASSPATH:+:$HADOOP_CLASSPATH}}"
 case "$1" in
+    classpath) echo "$path"; exit ;;
     fs) class=org.apache.hadoop.fs.FsShell ;;
     fsck) class=org.apache.hadoop.hdfs.tools.DFSck ;;
     dfsadmin) class=org.apache.hadoop.hdfs.tools.DFSAdmin ;;
     haadmin) class=org.apache.hadoop.hdfs.tools.DFSHAAdmin ;;
-    '' | -*) echo "usage: $0 fs|fsck|dfsadmin|haadmin|CLASS …" >&2; exit 2 ;;
+    '' | -*) echo "usage: $0 fs|fsck|dfsadmin|haadmin|classpath|CLASS …" >&2; exit 2 ;;
     *) class=$1 ;;
 esac
 shift
-conf=${{HADOOP_CONF_DIR:-'{conf}'}}
-exec java {java} $HADOOP_CLIENT_OPTS \
-    -cp "{jars}:$conf${{HADOOP_CLASSPATH:+:$HADOOP_CLASSPATH}}" "$class" "$@"
+exec java {java} $HADOOP_CLIENT_OPTS -cp "$path" "$class" "$@"
 "#,
         conf = conf.display(),
     );
