@@ -32,6 +32,7 @@ class Write {
     private static final int PORT = 9866;
     /** Files at a time. Most of the time of a small block is spent waiting for a NameNode's or DataNode's answer. */
     private static final int THREADS = 8;
+    private static final long PATIENCE_NS = 10_000_000_000L;
 
     record Block(long bytes, List<String> hosts) {}
 
@@ -90,7 +91,7 @@ class Write {
         return layout;
     }
 
-    private void write(String name, List<Block> blocks) throws IOException {
+    private void write(String name, List<Block> blocks) throws IOException, InterruptedException {
         Path path = new Path(null, null, name);
         java.nio.file.Path local = folder.resolve(name.substring(1));
         long size = blocks.stream().mapToLong(Block::bytes).sum();
@@ -140,16 +141,33 @@ class Write {
     }
 
     /** The NameNode takes the hosts for a wish: a DataNode without room, for instance, gets nothing. */
-    private void check(Path path, List<Block> blocks) throws IOException {
+    private void check(Path path, List<Block> blocks) throws IOException, InterruptedException {
+        long deadline = System.nanoTime() + PATIENCE_NS;
+        while (true) {
+            String fault = fault(path, blocks);
+            if (fault == null) {
+                return;
+            }
+            // A DataNode may report its replica after the file is closed.
+            if (System.nanoTime() > deadline) {
+                throw new IOException(fault);
+            }
+            Thread.sleep(100);
+        }
+    }
+
+    /** What is not as the table says. */
+    private String fault(Path path, List<Block> blocks) throws IOException {
         BlockLocation[] found = files.getFileBlockLocations(path, 0, Long.MAX_VALUE);
         for (int at = 0; at < Math.max(found.length, blocks.size()); at++) {
             if (found.length != blocks.size() || found[at].getLength() != blocks.get(at).bytes) {
-                throw new IOException(path + " has other blocks than the table says: " + Arrays.toString(found));
+                return path + " has other blocks than the table says: " + Arrays.toString(found);
             }
             TreeSet<String> wanted = new TreeSet<>(blocks.get(at).hosts), hosts = new TreeSet<>(List.of(found[at].getHosts()));
             if (!wanted.isEmpty() && !wanted.equals(hosts)) {
-                throw new IOException("block " + at + " of " + path + " is on " + hosts + ", not on " + wanted);
+                return "block " + at + " of " + path + " is on " + hosts + ", not on " + wanted;
             }
         }
+        return null;
     }
 }
