@@ -32,7 +32,7 @@ pub(crate) fn selftest(kinds: &[Kind]) -> std::result::Result<(), Failure> {
         println!(
             "{}: up, read, shaped, read {}, killed, up again{}, down in {seconds:.1} s",
             kind.name(),
-            if kind == Kind::Hdfs { "by Hadoop's client" } else { "by a plan" },
+            if kind == Kind::Hdfs { "by Hadoop's client and by a plan" } else { "by a plan" },
             if kind == Kind::Hdfs { " with two NameNodes, one killed" } else { "" },
         );
     }
@@ -46,11 +46,28 @@ fn test(kind: Kind, first: &Value, up_again: &[&str]) -> Result<()> {
     expect("s2, slower", &line_of("s2")?, " 10Mbit")?;
     expect("s1, as fast as before", &line_of("s1")?, "100Mbit")?;
     match kind {
-        Kind::Hdfs => stock_get(first)?,
+        Kind::Hdfs => {
+            stock_get(first)?;
+            get_blocks(first)?;
+        }
         _ => get(kind, first)?,
     }
-    if kind == Kind::Garage {
-        conforms(first)?;
+    match kind {
+        Kind::Garage => {
+            let source = list(&first["servers"]).next().map(|server| text(&server["source"]));
+            let source = source.unwrap_or_default().replace("/?", "/suite/?");
+            conforms("a_real_bucket", &[&format!("EVENKEEL_TEST_S3={source}"), &credentials(first)])?;
+        }
+        Kind::Hdfs => {
+            let folder = format!("EVENKEEL_TEST_HDFS={}/suite", text(&first["source"]));
+            let node =
+                list(&first["name_nodes"]).next().map(|node| text(&node["address"])).unwrap_or_default();
+            let http = format!("EVENKEEL_TEST_HDFS_HTTP={}", node.trim_end_matches("/webhdfs/v1/"));
+            // The suite of sources, and the commands of the how-to.
+            conforms("a_real_hdfs", &[&folder, &http])?;
+            conforms("the_page_on_hdfs_with_a_real_one", &[&folder, &http])?;
+        }
+        Kind::Nginx | Kind::Xrootd => {}
     }
     cluster(&["shape", "s2", "none"])?;
     cluster(&["shape", "s2", "none"])?;
@@ -69,6 +86,7 @@ fn test(kind: Kind, first: &Value, up_again: &[&str]) -> Result<()> {
         output(Command::new("kill").args(["-KILL", &active.unwrap_or_default().to_string()]))?;
         cluster(&["hdfs", "activate", "n2"])?;
         stock_get(&second)?;
+        get_blocks(&second)?;
     }
     cluster(&[kind.name(), "down"])?;
     cluster(&[kind.name(), "down"])?;
@@ -133,6 +151,32 @@ fn stock_get(cluster: &Value) -> Result<()> {
     output(Command::new("cmp").args([&original(cluster), &to])).map(drop)
 }
 
+/// Reads the file by `evenkeel get`, over the network from a client.
+fn get_blocks(cluster: &Value) -> Result<()> {
+    let here = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let evenkeel = here.with_file_name("evenkeel").display().to_string();
+    let to = std::env::temp_dir().join(format!("evenkeel-selftest-{}", std::process::id()));
+    let _ = fs::remove_dir_all(&to);
+    let configuration = format!("HADOOP_CONF_DIR={}", text(&cluster["configuration"]));
+    let (source, folder) = (format!("{}/file", text(&cluster["source"])), to.display().to_string());
+    let printed = self::cluster(&[
+        "exec",
+        "c1",
+        "--",
+        "env",
+        &configuration,
+        &evenkeel,
+        "get",
+        "--json",
+        &source,
+        &folder,
+    ])?;
+    output(Command::new("cmp").args([&original(cluster), &to.join("file")]))?;
+    fs::remove_dir_all(&to).map_err(|error| format!("{}: {error}", to.display()))?;
+    expect("evenkeel get", &printed, "\"failed\":0")?;
+    expect("evenkeel get", &printed, "\"unverified\":0")
+}
+
 /// Reads a file by `evenkeel get` from all servers as mirrors, one of which is slow, over the network from a client.
 fn get(kind: Kind, cluster: &Value) -> Result<()> {
     let here = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
@@ -175,19 +219,17 @@ fn get(kind: Kind, cluster: &Value) -> Result<()> {
     expect("evenkeel get", &printed, "\"unverified\":0")
 }
 
-/// Runs the suite that every source passes on a bucket, over the network from a client.
-fn conforms(cluster: &Value) -> Result<()> {
-    let source = list(&cluster["servers"]).next().map(|server| text(&server["source"])).unwrap_or_default();
-    let source = format!("EVENKEEL_TEST_S3={}", source.replace("/?", "/suite/?"));
-    let here = ["exec", "c1", "--", "env", &source, &credentials(cluster)];
+/// Runs tests that need real storage, over the network from a client: the one of this name.
+fn conforms(name: &str, variables: &[&str]) -> Result<()> {
+    let here = [&["exec", "c1", "--", "env"], variables].concat();
     // The whole workspace, as it was built: a single package would have other features, and be built again.
     let cargo =
         ["cargo", "test", "--quiet", "--offline", "--workspace", "--exclude", "xtask", "--test", "it"];
-    let printed = self::cluster(&[&here[..], &cargo, &["a_real_bucket", "--", "--nocapture"]].concat())?;
+    let printed = self::cluster(&[&here[..], &cargo, &[name, "--", "--nocapture"]].concat())?;
     if printed.contains("skipped") {
-        return Err(format!("the suite of sources did not run: {printed}"));
+        return Err(format!("{name} did not run: {printed}"));
     }
-    expect("the suite of sources", &printed, "1 passed")
+    expect(name, &printed, "1 passed")
 }
 
 /// Where credentials are, as AWS's tools want to be told.

@@ -111,12 +111,12 @@ fn in_hdfs() -> [(&'static str, Vec<u8>); 3] {
     ]
 }
 
-/// The page on HDFS, with a real one: `EVENKEEL_TEST_WEBHDFS` says where files are written.
+/// The page on HDFS, with a real one: `EVENKEEL_TEST_HDFS_HTTP` says where files are written.
 #[test]
 fn the_page_on_hdfs_with_a_real_one() {
     let variable = |name: &str| std::env::var(name).ok();
-    let Some((address, web)) = variable("EVENKEEL_TEST_HDFS").zip(variable("EVENKEEL_TEST_WEBHDFS")) else {
-        println!("skipped: EVENKEEL_TEST_HDFS names no HDFS");
+    let Some((address, web)) = variable("EVENKEEL_TEST_HDFS").zip(variable("EVENKEEL_TEST_HDFS_HTTP")) else {
+        println!("skipped: EVENKEEL_TEST_HDFS names no folder; `cargo xtask cluster selftest hdfs` does");
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -2,7 +2,7 @@
 //!
 //! `EVENKEEL_TEST_S3` names a bucket to which the suite may write, such as
 //! `s3://bucket/suite/?endpoint=http://10.77.0.11:3900`, with credentials as usual. `cargo xtask cluster selftest garage`
-//! does. `EVENKEEL_TEST_HDFS` likewise names a folder, such as `hdfs://n1:8020/suite`, and `EVENKEEL_TEST_WEBHDFS` where
+//! does. `EVENKEEL_TEST_HDFS` likewise names a folder, such as `hdfs://n1:8020/suite`, and `EVENKEEL_TEST_HDFS_HTTP` where
 //! it is written, `http://n1:9870`. Blocks of 64 KiB must be allowed there.
 
 use std::collections::BTreeMap;
@@ -375,8 +375,8 @@ impl Storage for RealHdfs {
 #[tokio::test]
 async fn a_real_hdfs() {
     let variable = |name: &str| std::env::var(name).ok();
-    let Some((address, web)) = variable("EVENKEEL_TEST_HDFS").zip(variable("EVENKEEL_TEST_WEBHDFS")) else {
-        println!("skipped: EVENKEEL_TEST_HDFS names no HDFS");
+    let Some((address, web)) = variable("EVENKEEL_TEST_HDFS").zip(variable("EVENKEEL_TEST_HDFS_HTTP")) else {
+        println!("skipped: EVENKEEL_TEST_HDFS names no folder; `cargo xtask cluster selftest hdfs` does");
         return;
     };
     let path = address.splitn(4, '/').nth(3).unwrap().trim_end_matches('/').to_owned();

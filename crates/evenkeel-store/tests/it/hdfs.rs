@@ -350,6 +350,53 @@ async fn damaged_listings_end() {
     }
 }
 
+/// What the fuzz targets do by the million: messages with damage anywhere are read, or refused.
+#[test]
+fn damaged_messages_are_read_or_refused() {
+    let holder = Message::default().bytes(1, b"10.0.0.1").bytes(2, b"d1").bytes(3, b"uuid").number(4, 9866);
+    let block = Message::default().bytes(1, b"BP-1").number(2, 1000).number(3, 7).number(4, 5);
+    let block = Message::default()
+        .message(1, &block)
+        .number(2, 0)
+        .message(3, &Message::default().message(1, &holder))
+        .number(4, 0)
+        .message(5, &Message::default().bytes(1, b"token"));
+    let located = Message::default().number(1, 5).message(2, &block).number(3, 0);
+    let status =
+        Message::default().number(1, 2).bytes(2, b"name").number(3, 5).message(12, &located).number(13, 4);
+    let listing = Message::default().message(1, &status).number(2, 0);
+    let checksum = Message::default().number(1, 2).number(2, CHUNK as u64);
+    let info = Message::default().message(1, &checksum).number(2, 0);
+    let answer = Message::default().number(1, 0).message(4, &info).delimited();
+    let range = [0, 5, 3, 0xE7];
+    let packets =
+        [packet(0, false, &data(600)), packet(600, false, &data(405)), packet(1005, true, &[])].concat();
+    let of_datanode = [&range[..], &answer, &packets].concat();
+    let of_namenode = [&located, &listing, &status].map(|message| Message::default().message(1, message).0);
+    let mut state = 0x2545_F491_4F6C_DD1D_u64;
+    let mut random = |below: usize| {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state as usize % below
+    };
+    assert!(evenkeel_store::hdfs_fuzz::datanode(&of_datanode));
+    for round in 0..30_000 {
+        let whole = if round % 2 == 0 { &of_datanode } else { &of_namenode[random(3)] };
+        let mut bytes = whole.clone();
+        for _ in 0..=random(3) {
+            let at = random(bytes.len());
+            match random(3) {
+                0 => bytes[at] = random(256) as u8,
+                1 => bytes.insert(at, random(256) as u8),
+                _ => bytes.truncate(at + 1),
+            }
+        }
+        assert!(evenkeel_store::hdfs_fuzz::namenode(&bytes), "{bytes:?}");
+        assert!(evenkeel_store::hdfs_fuzz::datanode(&bytes), "{bytes:?}");
+    }
+}
+
 /// Configurations belong to a process, so that each case has one of its own.
 #[test]
 fn configurations_are_used() {
