@@ -1,7 +1,7 @@
 //! Data on real storage: what there is, which servers hold it, and reads from a chosen replica.
 //!
-//! A [`Source`] is one place that people can name by an address: a folder, a web server, a bucket, later a file system
-//! with many servers. It lists objects with the servers that hold them, and reads any range of an object
+//! A [`Source`] is one place that people can name by an address: a folder, a web server, a bucket, a file system with
+//! many servers. It lists objects with the servers that hold them, and reads any range of an object
 //! from the server that its caller chose. It decides nothing: which server serves what is the business of a plan.
 //!
 //! A [`Catalogue`] joins sources. Mirrors of the same data become replicas of the same objects, but only where a
@@ -26,9 +26,11 @@ mod error;
 mod exact;
 mod folder;
 mod hash;
+mod hdfs;
 mod http;
 mod metalink;
 mod s3;
+mod xml;
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -43,6 +45,9 @@ pub use catalogue::{Catalogue, CatalogueObject, Copy, Remark, Trust};
 pub use error::{Problem, StoreError};
 pub use folder::Folder;
 pub use hash::{Algorithm, Hash, Hasher, Pieces};
+pub use hdfs::Hdfs;
+#[doc(hidden)]
+pub use hdfs::fuzz as hdfs_fuzz;
 pub use http::{Announced, Http, announced, fetch, over_http};
 pub use metalink::{Metalink, MirroredFile, Origin};
 pub use s3::S3;
@@ -52,8 +57,15 @@ pub type Body = BoxStream<'static, Result<Bytes, StoreError>>;
 
 /// Storage with one or more servers.
 pub trait Source: Debug + Send + Sync {
-    /// The names of its servers, by which people know them. [`Extent::servers`] counts in this list.
-    fn servers(&self) -> &[String];
+    /// The names of its servers, by which people know them. [`Extent::servers`] counts in this list, which may grow
+    /// while the source is listed.
+    fn servers(&self) -> Vec<String>;
+
+    /// Whether all data was compared, on its way, with checksums that the storage keeps of it, so that
+    /// [`read`](Self::read) passes on no damage.
+    fn verifies(&self) -> bool {
+        false
+    }
 
     /// How many transfers at once suit one of its servers. Two, so that one is asked for while another arrives, unless its
     /// servers take long to begin.

@@ -18,7 +18,7 @@ fn policy_help() -> String {
 /// Where data is.
 #[derive(Debug, Default, Args)]
 pub struct SourceArgs {
-    /// A mirror of the data: a path, file:///…, http://…, https://…, s3://…, root://…, davs://…; once for each mirror
+    /// A mirror of the data: a path, file:///…, http://…, https://…, s3://…, hdfs://…, root://…, davs://…; once for each mirror
     #[arg(long = "mirror", value_name = "ADDRESS")]
     pub mirrors: Vec<String>,
     /// A manifest of objects and the addresses of their replicas, as CSV: key,bytes,replicas, and sha256 if it is known
@@ -60,7 +60,7 @@ Examples:
 Mirrors hold the same data; several sources without --mirror hold different data. An address that ends with / is a folder, \
 listed by WebDAV or its index page. A file, here or at a web server, that ends with .meta4 or .metalink is a Metalink: its \
 files are read from all their mirrors, and verified by their hashes; damaged pieces are read again elsewhere. root:// and \
-davs:// are read over HTTP. A manifest lists objects with the addresses of their replicas: \
+davs:// are read over HTTP. The blocks of files at hdfs://namenode/path are read from all the DataNodes that hold them. A manifest lists objects with the addresses of their replicas: \
 key,bytes,replicas[,sha256], as in a.dat,64MiB,https://east/a.dat|https://west/a.dat. A bearer token comes from BEARER_TOKEN or BEARER_TOKEN_FILE, proxies from the usual \
 variables.
 

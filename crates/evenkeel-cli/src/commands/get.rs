@@ -123,6 +123,7 @@ struct Summary<'a> {
     bytes: u64,
     kept: usize,
     unverified: usize,
+    verified_in_transit: usize,
     resumed_bytes: u64,
     received_bytes: u64,
     failed: usize,
@@ -163,6 +164,7 @@ fn summary(report: &Report) -> Summary<'_> {
         bytes: report.bytes,
         kept: report.n_kept,
         unverified: report.n_unverified,
+        verified_in_transit: report.n_verified_in_transit,
         resumed_bytes: report.resumed_bytes,
         received_bytes: report.received_bytes,
         failed: report.failures.len(),
@@ -199,6 +201,10 @@ fn told(report: &Report) -> String {
     }
     if report.resumed_bytes > 0 {
         rows.push(("resumed", format!("{} from an earlier run", size(report.resumed_bytes as f64))));
+    }
+    if report.n_verified_in_transit > 0 {
+        let objects = counted(report.n_verified_in_transit as u64, "object");
+        rows.push(("verified", format!("{objects} on the way, by the checksums that their storage keeps")));
     }
     if report.n_unverified > 0 {
         let objects = counted(report.n_unverified as u64, "object");

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::bucket::{Buckets, Guard};
+use super::hadoop::Hadoop;
 use super::root;
 use super::web::{proxied, serve};
 
@@ -99,6 +100,36 @@ fn stores() -> [(&'static str, Buckets); 2] {
     })
 }
 
+/// What is in HDFS, for the page on it: in blocks of 64 KiB, each at two DataNodes.
+fn in_hdfs() -> [(&'static str, Vec<u8>); 3] {
+    let lines =
+        |n: u64, power: u32| (0..n).flat_map(move |n| format!("{}\n", n.pow(power)).into_bytes()).collect();
+    [
+        ("/data/2026/numbers", lines(100_000, 1)),
+        ("/data/2026/squares", lines(100_000, 2)),
+        ("/data/a b+c%20#ü", lines(10, 1)),
+    ]
+}
+
+/// The page on HDFS, with a real one: `EVENKEEL_TEST_HDFS_HTTP` says where files are written.
+#[test]
+fn the_page_on_hdfs_with_a_real_one() {
+    let variable = |name: &str| std::env::var(name).ok();
+    let Some((address, web)) = variable("EVENKEEL_TEST_HDFS").zip(variable("EVENKEEL_TEST_HDFS_HTTP")) else {
+        println!("skipped: EVENKEEL_TEST_HDFS names no folder; `cargo xtask cluster selftest hdfs` does");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for (path, data) in in_hdfs() {
+        fs::write(folder.path().join("file"), data).unwrap();
+        let path = path.replace('%', "%25").replace('#', "%23").replace(' ', "%20").replace('+', "%2B");
+        let query = "op=CREATE&overwrite=true&blocksize=65536&user.name=root";
+        bash(&format!("curl -sS -L --fail -T file '{web}/webhdfs/v1{path}?{query}'"), folder.path());
+    }
+    let namenode = address.trim_start_matches("hdfs://").split('/').next().unwrap().to_owned();
+    assert!(run_document_with(&root().join("docs/hdfs.md"), &[("NAMENODE", &namenode)]) >= 5);
+}
+
 fn copy_examples(to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(root().join("examples")).unwrap() {
@@ -112,6 +143,13 @@ fn copy_examples(to: &Path) {
 
 /// Runs all commands of a document; returns how many.
 fn run_document(path: &Path) -> usize {
+    let hadoop = Hadoop::start();
+    in_hdfs().iter().for_each(|(path, data)| hadoop.put(path, data));
+    run_document_with(path, &[("NAMENODE", &hadoop.namenode)])
+}
+
+/// The same with more variables.
+fn run_document_with(path: &Path, more: &[(&str, &str)]) -> usize {
     let folder = tempfile::tempdir().unwrap();
     copy_examples(&folder.path().join("examples"));
     let hosts = tempfile::tempdir().unwrap();
@@ -121,6 +159,7 @@ fn run_document(path: &Path) -> usize {
     let mut n_commands = 0;
     let stores = stores();
     let mut variables: Vec<(&str, &str)> = proxied(&proxy).to_vec();
+    variables.extend(more);
     variables.extend(stores.iter().map(|(name, buckets)| (*name, buckets.server.address.as_str())));
     for block in text.split("```console\n").skip(1) {
         let block = block.split("```").next().unwrap();

@@ -15,6 +15,9 @@ mod compare;
 mod documents;
 mod explain;
 mod get;
+#[allow(dead_code)]
+#[path = "../../../evenkeel-store/tests/it/hadoop.rs"]
+mod hadoop;
 mod import;
 mod interrupted;
 mod outputs;

@@ -97,6 +97,8 @@ pub struct Report {
     pub n_kept: usize,
     /// Objects that arrived without a checksum to verify them by.
     pub n_unverified: usize,
+    /// Objects without a checksum of their own whose data was verified on its way, by checksums that the storage keeps.
+    pub n_verified_in_transit: usize,
     /// Bytes of the data set.
     pub bytes: u64,
     /// Bytes that an earlier, interrupted read had received.
@@ -189,6 +191,14 @@ impl From<NotPlanned> for Error {
     fn from(error: NotPlanned) -> Self {
         Self::Plan(error)
     }
+}
+
+/// How many objects without a checksum have arrived.
+#[derive(Clone, Copy, Debug, Default)]
+struct Unhashed {
+    n_unverified: usize,
+    /// Those whose storage has verified all of their data on its way.
+    n_in_transit: usize,
 }
 
 /// What was found in the destination.
@@ -290,8 +300,8 @@ impl<'a> Get<'a> {
             watch(&Line { format: FORMAT, at: begun.elapsed().as_secs_f64(), what });
         };
         self.tell_beginning(watch);
-        let (mut failed, mut n_unverified) = (BTreeMap::new(), 0);
-        let was_stopped = self.read_windows(&mut failed, &mut n_unverified, watch).await;
+        let (mut failed, mut unhashed) = (BTreeMap::new(), Unhashed::default());
+        let was_stopped = self.read_windows(&mut failed, &mut unhashed, watch).await;
         if was_stopped.is_err() {
             self.sink.give_up().await;
         }
@@ -299,22 +309,22 @@ impl<'a> Get<'a> {
         for (&object, why) in &failed {
             watch(Happening::Failed { key: self.key(object), why: why.as_str().into() });
         }
-        self.report(failed, n_unverified, was_stopped).await
+        self.report(failed, unhashed, was_stopped).await
     }
 
     /// Reads all objects, window by window. Returns whether it was stopped.
     async fn read_windows(
         &mut self,
         failed: &mut BTreeMap<usize, String>,
-        n_unverified: &mut usize,
+        unhashed: &mut Unhashed,
         watch: &mut (dyn FnMut(Happening<'_>) + Send),
     ) -> Result<bool, Error> {
         for window in self.portion.windows(self.options.window) {
             self.open(window);
-            if self.read_window(failed, n_unverified, watch).await? {
+            if self.read_window(failed, unhashed, watch).await? {
                 return Ok(true);
             }
-            self.close(failed.is_empty() && *n_unverified == 0)?;
+            self.close(failed.is_empty() && unhashed.n_unverified + unhashed.n_in_transit == 0)?;
         }
         Ok(false)
     }
@@ -336,12 +346,12 @@ impl<'a> Get<'a> {
     }
 
     /// All objects of the window are complete, or have failed.
-    fn close(&mut self, all_are_verified: bool) -> io::Result<()> {
+    fn close(&mut self, all_have_checksums: bool) -> io::Result<()> {
         self.targets.clear();
         self.served.clear();
         // What was received of objects that failed is worth keeping. And if this read is interrupted, the next one knows
         // objects without a checksum by what was recorded.
-        if all_are_verified && self.prepared.there.is_empty() {
+        if all_have_checksums && self.prepared.there.is_empty() {
             self.sink.forget()?;
         }
         Ok(())
@@ -351,7 +361,7 @@ impl<'a> Get<'a> {
     async fn read_window(
         &mut self,
         failed: &mut BTreeMap<usize, String>,
-        n_unverified: &mut usize,
+        unhashed: &mut Unhashed,
         watch: &mut (dyn FnMut(Happening<'_>) + Send),
     ) -> Result<bool, Error> {
         let mut items = self.items();
@@ -391,7 +401,7 @@ impl<'a> Get<'a> {
             }
             // What is read from one server after the other has failed at this one only.
             failed.retain(|&object, _| !self.tried.contains_key(&object) || !self.read_alone(object));
-            *n_unverified += self.commit(intact, failed, watch).await?;
+            self.commit(intact, failed, unhashed, watch).await?;
             items = self.items();
             items.retain(|item| !failed.contains_key(&item.object));
             if n_rounds > self.most_rounds() {
@@ -526,13 +536,14 @@ impl<'a> Get<'a> {
         spawn_blocking(find).await.map_err(io::Error::other)?
     }
 
-    /// Gives objects that are complete and verified their names. Returns how many have no checksum.
+    /// Gives objects that are complete and verified their names, and counts those that have no checksum.
     async fn commit(
         &mut self,
         intact: Vec<usize>,
         failed: &mut BTreeMap<usize, String>,
+        unhashed: &mut Unhashed,
         watch: &mut (dyn FnMut(Happening<'_>) + Send),
-    ) -> io::Result<usize> {
+    ) -> io::Result<()> {
         let targets = intact.into_iter().filter_map(|object| self.targets.remove(&object));
         let targets: Vec<Arc<Target>> = targets.collect();
         let destination = self.destination.clone();
@@ -545,19 +556,20 @@ impl<'a> Get<'a> {
         };
         let commit = self.sink.locked(commit);
         let (targets, results) = spawn_blocking(commit).await.map_err(io::Error::other)??;
-        let mut n_unverified = 0;
         for (target, result) in targets.iter().zip(results) {
             match result {
                 Ok(()) => {
                     let known = self.catalogue.object(target.object);
-                    let verified = !known.hashes.is_empty() || known.pieces.is_some();
-                    n_unverified += usize::from(!verified);
+                    let has_checksum = !known.hashes.is_empty() || known.pieces.is_some();
+                    let verified = has_checksum || self.catalogue.verifies(&known);
+                    unhashed.n_unverified += usize::from(!verified);
+                    unhashed.n_in_transit += usize::from(verified && !has_checksum);
                     watch(Happening::Done { key: target.key.as_str().into(), verified });
                 }
                 Err(why) => drop(failed.insert(target.object, why)),
             }
         }
-        Ok(n_unverified)
+        Ok(())
     }
 
     /// Arranges that an object that arrived damaged is read again, all of it from one server that was not tried alone
@@ -638,7 +650,7 @@ impl<'a> Get<'a> {
     async fn report(
         self,
         failed: BTreeMap<usize, String>,
-        n_unverified: usize,
+        unhashed: Unhashed,
         was_stopped: bool,
     ) -> Result<Report, Error> {
         let mut failures = self.prepared.failures;
@@ -659,7 +671,8 @@ impl<'a> Get<'a> {
         let report = Report {
             n_objects: self.portion.n_objects,
             n_kept: self.prepared.n_kept,
-            n_unverified,
+            n_unverified: unhashed.n_unverified,
+            n_verified_in_transit: unhashed.n_in_transit,
             bytes: self.portion.bytes,
             resumed_bytes: self.prepared.resumed_bytes,
             received_bytes: self.tallies.iter().map(|tally| tally.bytes).sum(),

@@ -54,7 +54,7 @@ pub enum Happening<'a> {
     Up { server: Cow<'a, str> },
     /// What had not started was planned again. The new plan is used if it ends earlier than the old one would now.
     PlannedAnew { number: u32, would_end: f64, ends: f64 },
-    /// An object is complete, and has its name. It is verified if there was a checksum.
+    /// An object is complete, and has its name. It is verified if there was a checksum, of it or of all its parts.
     Done { key: Cow<'a, str>, verified: bool },
     /// An object arrived damaged, and is read again.
     Damaged { key: Cow<'a, str>, why: Cow<'a, str> },

@@ -45,7 +45,7 @@ pub(super) fn cut(
         while at < missing.end {
             // Multiples of the range size, so that an interrupted read is cut as before.
             let next = (at / range_bytes + 1).saturating_mul(range_bytes);
-            let cut = cuts.iter().copied().find(|&cut| cut > at).unwrap_or(u64::MAX);
+            let cut = cuts.get(cuts.partition_point(|&cut| cut <= at)).copied().unwrap_or(u64::MAX);
             let range = at..next.min(cut).min(missing.end);
             at = range.end;
             let servers = catalogue.servers_of(&known, &range);

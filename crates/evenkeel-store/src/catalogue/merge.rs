@@ -138,7 +138,7 @@ impl<'a> Merger<'a> {
     }
 
     fn name(&self, source: usize) -> String {
-        self.sources[source].servers().first().cloned().unwrap_or_default()
+        self.sources[source].servers().into_iter().next().unwrap_or_default()
     }
 
     fn remarks(self) -> Vec<Remark> {

@@ -254,6 +254,11 @@ impl Catalogue {
         sources.map(|(source, _)| source.usual_slots()).max().unwrap_or(1)
     }
 
+    /// Whether all data of an object is compared with checksums of its storage on the way, whatever copy it comes from.
+    pub fn verifies(&self, object: &CatalogueObject) -> bool {
+        object.copies.iter().all(|copy| self.sources[copy.source].verifies())
+    }
+
     /// What the data set's owner should know.
     pub fn remarks(&self) -> &[Remark] {
         &self.remarks

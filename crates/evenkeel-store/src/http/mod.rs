@@ -201,8 +201,8 @@ pub(crate) fn bearer_token() -> Result<Option<String>, String> {
 }
 
 impl Source for Http {
-    fn servers(&self) -> &[String] {
-        &self.servers
+    fn servers(&self) -> Vec<String> {
+        self.servers.to_vec()
     }
 
     fn list(&self) -> BoxStream<'_, Result<Page, StoreError>> {

@@ -2,7 +2,8 @@
 //!
 //! `EVENKEEL_TEST_S3` names a bucket to which the suite may write, such as
 //! `s3://bucket/suite/?endpoint=http://10.77.0.11:3900`, with credentials as usual. `cargo xtask cluster selftest garage`
-//! does.
+//! does. `EVENKEEL_TEST_HDFS` likewise names a folder, such as `hdfs://n1:8020/suite`, and `EVENKEEL_TEST_HDFS_HTTP` where
+//! it is written, `http://n1:9870`. Blocks of 64 KiB must be allowed there.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,6 +16,7 @@ use futures_util::TryStreamExt;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::bucket::{Buckets, etag};
+use crate::hadoop::Hadoop;
 use crate::serve::{Reply, Server};
 
 /// Storage that a test can fill and change.
@@ -53,9 +55,26 @@ async fn listed(source: &dyn Source) -> Vec<Object> {
     source.list().map_ok(|page| page.objects).try_concat().await.unwrap()
 }
 
+/// Reads a range from the servers that hold it, the last in each case.
 async fn read(source: &dyn Source, object: &Object, from: u64, to: u64) -> Result<Vec<u8>, StoreError> {
-    let chunks: Vec<_> = source.read(object, 0, from..to).await?.try_collect().await?;
-    Ok(chunks.concat())
+    let (mut found, mut at, mut extents, mut end) = (Vec::new(), from, object.extents.iter(), 0);
+    loop {
+        let extent = extents.next();
+        // What is behind the last one is asked for as well.
+        let server = extent.or(object.extents.last()).and_then(|extent| extent.servers.last());
+        end = extent.map_or(u64::MAX, |extent| end + extent.bytes);
+        if at >= end {
+            continue;
+        }
+        let range = at..to.min(end);
+        let server = server.map_or(0, |&server| server as usize);
+        let chunks: Vec<_> = source.read(object, server, range.clone()).await?.try_collect().await?;
+        found.extend(chunks.concat());
+        at = range.end;
+        if at >= to {
+            return Ok(found);
+        }
+    }
 }
 
 /// The suite.
@@ -97,7 +116,8 @@ async fn conforms(storage: &dyn Storage) {
         }
     }
     // Many at once, and one that is broken off.
-    drop(source.read(of("other"), 0, 0..300_000).await.unwrap());
+    let first = &of("other").extents[0];
+    drop(source.read(of("other"), first.servers[0] as usize, 0..first.bytes).await.unwrap());
     let parts = (0..30_u64).map(|k| read(source, of("other"), k * 10_000, (k + 1) * 10_000));
     let parts: Vec<_> = futures_util::future::try_join_all(parts).await.unwrap();
     assert!(parts.concat() == data["other"]);
@@ -291,4 +311,76 @@ async fn a_real_bucket() {
         ],
     };
     conforms(&bucket).await;
+}
+
+impl Storage for Hadoop {
+    fn address(&self) -> String {
+        self.address("/some/where/")
+    }
+
+    fn put(&self, key: &str, data: &[u8]) {
+        self.put(&format!("/some/where/{key}"), data);
+    }
+
+    fn remove(&self, key: &str) {
+        self.remove(&format!("/some/where/{key}"));
+    }
+}
+
+#[tokio::test]
+async fn a_small_hdfs() {
+    conforms(&Hadoop::start()).await;
+}
+
+/// One whose DataNodes want tokens.
+#[tokio::test]
+async fn a_small_hdfs_with_tokens() {
+    let hadoop = Hadoop::start();
+    hadoop.set_token(b"open sesame");
+    conforms(&hadoop).await;
+}
+
+/// A folder of a real HDFS, written by curl.
+struct RealHdfs {
+    address: String,
+    /// `http://host:9870/webhdfs/v1/folder`.
+    url: String,
+}
+
+impl RealHdfs {
+    fn curl(&self, args: &[&str], key: &str, query: &str) {
+        let url = format!("{}/{}?user.name=root&{query}", self.url, utf8_percent_encode(key, RESERVED));
+        let output =
+            Command::new("curl").args(["-sS", "-L", "--fail"]).args(args).arg(&url).output().unwrap();
+        assert!(output.status.success(), "{url}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+impl Storage for RealHdfs {
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    fn put(&self, key: &str, data: &[u8]) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), data).unwrap();
+        self.curl(&["-T", file.path().to_str().unwrap()], key, "op=CREATE&overwrite=true&blocksize=65536");
+    }
+
+    fn remove(&self, key: &str) {
+        self.curl(&["-X", "DELETE"], key, "op=DELETE&recursive=true");
+    }
+}
+
+#[tokio::test]
+async fn a_real_hdfs() {
+    let variable = |name: &str| std::env::var(name).ok();
+    let Some((address, web)) = variable("EVENKEEL_TEST_HDFS").zip(variable("EVENKEEL_TEST_HDFS_HTTP")) else {
+        println!("skipped: EVENKEEL_TEST_HDFS names no folder; `cargo xtask cluster selftest hdfs` does");
+        return;
+    };
+    let path = address.splitn(4, '/').nth(3).unwrap().trim_end_matches('/').to_owned();
+    let hdfs = RealHdfs { address, url: format!("{web}/webhdfs/v1/{path}") };
+    hdfs.remove("");
+    conforms(&hdfs).await;
 }

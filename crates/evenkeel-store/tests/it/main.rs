@@ -4,5 +4,7 @@
 
 mod bucket;
 mod conformance;
+mod hadoop;
+mod hdfs;
 mod s3;
 mod serve;

@@ -1,0 +1,4 @@
+//! What a DataNode sends.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| assert!(evenkeel_store::hdfs_fuzz::datanode(bytes)));

@@ -1,0 +1,4 @@
+//! Answers of a NameNode.
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| assert!(evenkeel_store::hdfs_fuzz::namenode(bytes)));
