@@ -1,9 +1,10 @@
 //! Sources by the addresses that people write.
 
 use crate::error::{Problem, StoreError};
-use crate::{Folder, Http, S3, Source};
+use crate::{Folder, Http, S3, Source, WebHdfs};
 
-/// Opens the source at an address: `s3://…`, `http://…`, `https://…`, `file:///…` or a path. Nothing is asked of it yet.
+/// Opens the source at an address: `s3://…`, `webhdfs://…`, `http://…`, `https://…`, `file:///…` or a path. Nothing is
+/// asked of it yet.
 ///
 /// An address of a web server that ends with `/` is a folder, any other a single file.
 pub fn open(address: &str) -> Result<Box<dyn Source>, StoreError> {
@@ -16,9 +17,11 @@ pub fn open(address: &str) -> Result<Box<dyn Source>, StoreError> {
         }
         Some(("http" | "https", _)) => Ok(Box::new(Http::new(address)?)),
         Some(("s3", _)) => Ok(Box::new(S3::new(address)?)),
+        Some(("webhdfs" | "swebhdfs" | "webhdfs+https", _)) => Ok(Box::new(WebHdfs::new(address)?)),
         Some((scheme, _)) => {
-            let problem =
-                format!("{scheme}:// is not known; give s3://, http://, https://, file:/// or a path");
+            let problem = format!(
+                "{scheme}:// is not known; give s3://, webhdfs://, http://, https://, file:/// or a path"
+            );
             Err(Problem::Unsupported(problem).at(address))
         }
     }

@@ -203,8 +203,8 @@ async fn blocking<T: Send + 'static>(
 }
 
 impl Source for Folder {
-    fn servers(&self) -> &[String] {
-        &self.servers
+    fn servers(&self) -> Vec<String> {
+        self.servers.to_vec()
     }
 
     fn list(&self) -> BoxStream<'_, Result<Page, StoreError>> {

@@ -29,6 +29,7 @@ mod hash;
 mod http;
 mod metalink;
 mod s3;
+mod webhdfs;
 
 use std::fmt::Debug;
 use std::ops::Range;
@@ -46,14 +47,16 @@ pub use hash::{Algorithm, Hash, Hasher, Pieces};
 pub use http::{Announced, Http, announced, fetch, over_http};
 pub use metalink::{Metalink, MirroredFile, Origin};
 pub use s3::S3;
+pub use webhdfs::WebHdfs;
 
 /// The bytes of a range, in order, as they come.
 pub type Body = BoxStream<'static, Result<Bytes, StoreError>>;
 
 /// Storage with one or more servers.
 pub trait Source: Debug + Send + Sync {
-    /// The names of its servers, by which people know them. [`Extent::servers`] counts in this list.
-    fn servers(&self) -> &[String];
+    /// The names of its servers, by which people know them. [`Extent::servers`] counts in this list. Sources that learn
+    /// them from a listing know them all once it is complete; those that are known keep their numbers.
+    fn servers(&self) -> Vec<String>;
 
     /// How many transfers at once suit one of its servers. Two, so that one is asked for while another arrives, unless its
     /// servers take long to begin.

@@ -241,8 +241,8 @@ fn unreadable(url: &str) -> StoreError {
 }
 
 impl Source for Metalink {
-    fn servers(&self) -> &[String] {
-        &self.servers
+    fn servers(&self) -> Vec<String> {
+        self.servers.clone()
     }
 
     fn list(&self) -> BoxStream<'_, Result<Page, StoreError>> {

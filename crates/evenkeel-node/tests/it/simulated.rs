@@ -355,8 +355,8 @@ impl Mirror {
 }
 
 impl Source for Mirror {
-    fn servers(&self) -> &[String] {
-        &self.names
+    fn servers(&self) -> Vec<String> {
+        self.names.to_vec()
     }
 
     fn list(&self) -> BoxStream<'_, Result<Page, StoreError>> {

@@ -295,8 +295,8 @@ fn checksums(headers: &HeaderMap) -> Vec<Hash> {
 }
 
 impl Source for S3 {
-    fn servers(&self) -> &[String] {
-        &self.servers
+    fn servers(&self) -> Vec<String> {
+        self.servers.to_vec()
     }
 
     /// Stores look for an object in several places before they begin to send it.

@@ -4,5 +4,7 @@
 
 mod bucket;
 mod conformance;
+mod namenode;
 mod s3;
 mod serve;
+mod webhdfs;
