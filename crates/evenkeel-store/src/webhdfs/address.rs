@@ -48,7 +48,7 @@ impl Address {
                 "a path in HDFS has no `.` or `..` between slashes; write out where it leads".to_owned()
             );
         }
-        let path = names.iter().map(|name| format!("/{name}")).collect();
+        let path = names.iter().flat_map(|name| ["/", name]).collect();
         Ok(Self { is_encrypted, namenode: format!("{host}:{port}"), path })
     }
 

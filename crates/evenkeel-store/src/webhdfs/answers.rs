@@ -83,15 +83,18 @@ pub(super) struct Blocks {
     pub(super) file_length: u64,
     #[serde(default)]
     pub(super) is_under_construction: bool,
-    pub(super) located_blocks: Vec<Block>,
+    #[serde(rename = "locatedBlocks")]
+    pub(super) list: Vec<Block>,
 }
 
 /// A block, or, in an erasure-coded file, a group of blocks.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Block {
-    pub(super) start_offset: u64,
-    pub(super) block: BlockId,
+    #[serde(rename = "startOffset")]
+    pub(super) start: u64,
+    #[serde(rename = "block")]
+    pub(super) id: BlockId,
     #[serde(default)]
     pub(super) is_corrupt: bool,
     pub(super) locations: Vec<DataNode>,

@@ -158,7 +158,7 @@ impl WebHdfs {
         }
         let (mut files, mut page) = (Vec::new(), Page::default());
         for entry in entries {
-            let path = self.path_of(&folder, level, &entry).map_err(at)?;
+            let path = path_of(&folder, level, &entry).map_err(at)?;
             match entry.kind.as_str() {
                 "FILE" => files.push((path, entry)),
                 "DIRECTORY" if level == MOST_LEVELS => {
@@ -198,17 +198,6 @@ impl WebHdfs {
         Ok(Some((page, left)))
     }
 
-    /// The path of an entry of a folder, or of what was to be listed, if that is a file.
-    fn path_of(&self, folder: &str, level: usize, entry: &Status) -> Result<String, Problem> {
-        let name = entry.path_suffix.as_str();
-        match name {
-            "" if level == 0 && entry.kind != "DIRECTORY" && !folder.is_empty() => Ok(folder.to_owned()),
-            "" | "." | ".." => Err(Problem::Damaged(format!("an entry named `{name}`"))),
-            name if name.contains(['/', '\0']) => Err(Problem::Damaged(format!("an entry named `{name}`"))),
-            name => Ok(format!("{folder}/{name}")),
-        }
-    }
-
     /// The key of a file: its path below the source's, or its name if it is the source.
     fn key(&self, path: &str) -> String {
         let below = path.strip_prefix(&self.address.path).and_then(|below| below.strip_prefix('/'));
@@ -232,13 +221,10 @@ impl WebHdfs {
                 return Err(Problem::Changed);
             }
             let start = end;
-            for block in found.located_blocks {
-                let n = block.block.num_bytes;
-                if block.start_offset != end || n == 0 || n > status.length - end {
-                    return Err(Problem::Damaged(format!(
-                        "a block at {} in place of {end}",
-                        block.start_offset
-                    )));
+            for block in found.list {
+                let n = block.id.num_bytes;
+                if block.start != end || n == 0 || n > status.length - end {
+                    return Err(Problem::Damaged(format!("a block at {} in place of {end}", block.start)));
                 }
                 if block.locations.is_empty() || block.is_corrupt {
                     let problem = format!("its block at {end} has no replica that is alive and whole");
@@ -344,6 +330,17 @@ impl WebHdfs {
             }
             problem => Err(problem),
         }
+    }
+}
+
+/// The path of an entry of a folder, or of what was to be listed, if that is a file.
+fn path_of(folder: &str, level: usize, entry: &Status) -> Result<String, Problem> {
+    let name = entry.path_suffix.as_str();
+    match name {
+        "" if level == 0 && entry.kind != "DIRECTORY" && !folder.is_empty() => Ok(folder.to_owned()),
+        "" | "." | ".." => Err(Problem::Damaged(format!("an entry named `{name}`"))),
+        name if name.contains(['/', '\0']) => Err(Problem::Damaged(format!("an entry named `{name}`"))),
+        name => Ok(format!("{folder}/{name}")),
     }
 }
 

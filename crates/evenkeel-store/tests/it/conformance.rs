@@ -331,7 +331,7 @@ impl RealHdfs {
         let (namenode, path) = folder.trim_end_matches('/').split_once('/').unwrap();
         let path = format!("{path}/{key}");
         let path = utf8_percent_encode(&path, RESERVED);
-        let user = std::env::var("HADOOP_USER_NAME").or(std::env::var("USER")).unwrap_or_default();
+        let user = std::env::var("HADOOP_USER_NAME").or(std::env::var("USER")).unwrap_or("root".to_owned());
         let url = format!("http://{namenode}/webhdfs/v1/{path}?{query}&user.name={user}");
         let output =
             Command::new("curl").args(["-sS", "--fail", "-L"]).args(args).arg(&url).output().unwrap();

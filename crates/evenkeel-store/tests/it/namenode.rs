@@ -141,7 +141,7 @@ fn listing(files: &Files, folder: &str, after: Option<&str>) -> Reply {
 fn located(data: &[u8], ports: &[u16], offset: &str) -> Value {
     let first = offset.parse::<usize>().unwrap() / BLOCK;
     let block = |nth: usize, chunk: &[u8]| {
-        let holders = if nth % 2 == 0 { ports } else { &ports[1..] };
+        let holders = if nth.is_multiple_of(2) { ports } else { &ports[1..] };
         let locations: Vec<Value> = holders.iter().map(|&port| node("127.0.0.1", port)).collect();
         json!({"startOffset": nth * BLOCK, "block": {"numBytes": chunk.len()}, "isCorrupt": false, "locations": locations})
     };
