@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use super::bucket::{Buckets, Guard};
+use super::namenode::Cluster;
 use super::root;
 use super::web::{proxied, serve};
 
@@ -99,6 +100,15 @@ fn stores() -> [(&'static str, Buckets); 2] {
     })
 }
 
+/// The commands of the page on HDFS find a small cluster.
+fn cluster() -> Cluster {
+    let cluster = Cluster::start(true);
+    for (name, bytes) in [("numbers", 150_000), ("squares", 50_000)] {
+        cluster.put(&format!("data/{name}"), &vec![b'7'; bytes]);
+    }
+    cluster
+}
+
 fn copy_examples(to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(root().join("examples")).unwrap() {
@@ -122,6 +132,9 @@ fn run_document(path: &Path) -> usize {
     let stores = stores();
     let mut variables: Vec<(&str, &str)> = proxied(&proxy).to_vec();
     variables.extend(stores.iter().map(|(name, buckets)| (*name, buckets.server.address.as_str())));
+    let cluster = cluster();
+    let namenode = cluster.namenode.address.replace("http://", "");
+    variables.push(("NAMENODE", &namenode));
     for block in text.split("```console\n").skip(1) {
         let block = block.split("```").next().unwrap();
         for entry in block.split("$ ").skip(1) {

@@ -17,6 +17,9 @@ mod explain;
 mod get;
 mod import;
 mod interrupted;
+#[allow(dead_code)]
+#[path = "../../../evenkeel-store/tests/it/namenode.rs"]
+mod namenode;
 mod outputs;
 mod pages;
 mod place;

@@ -190,6 +190,9 @@ pub(super) fn refusal(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> P
                  HADOOP_DELEGATION_TOKEN or HADOOP_TOKEN_FILE_LOCATION"
                     .to_owned(),
             ),
+            Some(Problem::NotFound) => Problem::Unsupported(
+                "no WebHDFS is served here; give the port of the NameNode's web interface, usually 9870".to_owned(),
+            ),
             Some(problem) => problem,
             None => Problem::Damaged(format!("the answer {status}")),
         },
@@ -233,7 +236,7 @@ mod tests {
             refusal(status, &HeaderMap::new(), body.as_bytes())
         };
         assert!(other(401, "<html>").to_string().contains("Kerberos"));
-        assert_eq!(other(404, "{}"), Problem::NotFound);
+        assert!(other(404, "Not a Hadoop IPC request").to_string().contains("no WebHDFS is served here"));
         assert!(matches!(other(200, ""), Problem::Damaged(_)));
         assert!(matches!(other(307, ""), Problem::Unsupported(_)));
     }
