@@ -64,6 +64,11 @@ pub trait Source: Debug + Send + Sync {
         2
     }
 
+    /// Where other programs find an object.
+    fn url<'a>(&self, object: &'a Object) -> &'a str {
+        &object.address
+    }
+
     /// Lists all objects, in pages as they come. Each object is listed once, in no particular order.
     ///
     /// What is there but cannot be read is part of its page. An error ends the listing, which is then incomplete.

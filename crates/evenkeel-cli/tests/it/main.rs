@@ -4,6 +4,7 @@
 
 mod apply;
 mod assign;
+mod assign_storage;
 mod bad_input;
 mod browser;
 #[allow(dead_code)] // the tests of sources use the rest
