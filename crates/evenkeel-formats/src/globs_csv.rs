@@ -18,14 +18,11 @@ pub fn read_globs(reader: impl BufRead, reading: &Reading<'_>) -> Result<Vec<Tas
     let mut n_globs = 0;
     while table.next()? {
         let name = table.required(0)?.to_owned();
-        let task = match names.find(&name) {
-            Some(task) => task as usize,
-            None => {
-                names.insert(&name, "task").map_err(|e| table.error(e))?;
-                tasks.push((name, Vec::new()));
-                tasks.len() - 1
-            }
-        };
+        if names.find(&name).is_none() {
+            names.insert(&name, "task").map_err(|e| table.error(e))?;
+            tasks.push((name.clone(), Vec::new()));
+        }
+        let task = names.find(&name).unwrap_or_default() as usize;
         for glob in table.required(1)?.split('|') {
             n_globs += 1;
             if glob.is_empty() || n_globs > MAX_INPUTS {

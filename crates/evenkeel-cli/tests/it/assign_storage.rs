@@ -181,7 +181,7 @@ fn jobs_that_share_servers() {
 #[test]
 fn blocks_of_hdfs() {
     let cluster = Cluster::start(true);
-    cluster.put("d/x y", &[7; 70_000]);
+    cluster.put("d/x y", &vec![7; 70_000]);
     cluster.put("d/empty", b"");
     let folder = tempfile::tempdir().unwrap();
     let address = cluster.address("d");
