@@ -10,13 +10,14 @@ import signal
 import sys
 
 import garage
+import hdfs
 import loopback
 import mirrors
 import objects
 import xrootd
 
 # Each brings up the cluster that its scenarios share.
-GROUPS = [mirrors, xrootd, garage, loopback, objects]
+GROUPS = [mirrors, xrootd, garage, hdfs, loopback, objects]
 
 
 def main():
@@ -25,6 +26,7 @@ def main():
     parser.add_argument("--evenkeel", required=True, help="the program to race")
     parser.add_argument("--xtask", required=True, help="the program that brings clusters up")
     parser.add_argument("--s5cmd", required=True, help="s5cmd, which no Debian package contains")
+    parser.add_argument("--hdfs-native", required=True, help="the reader of bench/live/peers/hdfs-native")
     parser.add_argument("--mib", type=int, default=256, help="size of the data behind shaped links (default %(default)s)")
     parser.add_argument("--objects", type=int, default=100_000, help="how many small objects (default %(default)s)")
     parser.add_argument("--repeat", type=int, default=3, help="runs of each contestant (default %(default)s)")

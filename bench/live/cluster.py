@@ -33,6 +33,9 @@ class Cluster:
         self.login = []
         if "credentials" in state:
             self.sign_in(state["credentials"])
+        if kind == "hdfs":
+            self.source, self.hadoop = state["source"], state["client"]
+            self.environment["HADOOP_CONF_DIR"] = state["configuration"]
 
     def sign_in(self, file):
         """Gives all tools the credentials, and curl its own options for them."""
@@ -69,11 +72,11 @@ class Cluster:
 
     def goodputs(self, key):
         """Bytes per second of each link, read alone, after its burst."""
-        rates = []
-        for server in self.servers:
-            command = ["curl", "-s", "-o", "/dev/null", "--max-time", "1.5", *self.login,
-                       "-w", "%{size_download} %{time_total} %{time_starttransfer}", server["address"] + key]
-            done = subprocess.run(self.at("c1", command), stdout=subprocess.PIPE, text=True)
-            size, total, start = map(float, done.stdout.split())
-            rates.append(size / (total - start))
-        return rates
+        return [self.goodput(server["address"] + key) for server in self.servers]
+
+    def goodput(self, url):
+        command = ["curl", "-s", "-o", "/dev/null", "--max-time", "1.5", *self.login,
+                   "-w", "%{size_download} %{time_total} %{time_starttransfer}", url]
+        done = subprocess.run(self.at("c1", command), stdout=subprocess.PIPE, text=True)
+        size, total, start = map(float, done.stdout.split())
+        return size / (total - start)

@@ -49,3 +49,19 @@ def upload(args, endpoint, folder, bucket_folder):
 
 def xrdcp(meta, to, *options):
     return ["xrdcp", "--silent", "--force", "--sources", "8", *options, meta, f"{to}/"]
+
+
+def hadoop_get(hadoop, path, to, threads):
+    """The stock client, with as many files at a time."""
+    return [hadoop, "fs", "-get", "-t", str(threads), path, to]
+
+
+def hedged_read(hadoop, path, to, threads, kib, threshold_ms):
+    """The stock client's positional reads. What takes longer than the threshold is asked of another DataNode, too."""
+    settings = [f"-Ddfs.client.hedged.read.threadpool.size={2 * threads}",
+                f"-Ddfs.client.hedged.read.threshold.millis={threshold_ms}"]
+    return [hadoop, "HedgedRead", *settings, path, to, str(threads), str(kib)]
+
+
+def hdfs_native(args, path, to, requests):
+    return [args.hdfs_native, path, to, str(requests)]

@@ -1,6 +1,6 @@
 //! Long campaigns, not part of the tests.
 
-use crate::run::{Result, require_cargo_tool, require_program, run_with, s5cmd, target};
+use crate::run::{Result, hdfs_native, require_cargo_tool, require_program, run_with, s5cmd, target};
 
 /// One target for each reader, and one that plans any input that can be read.
 const TARGETS: &[(&str, &str)] = &[
@@ -73,7 +73,7 @@ pub(crate) fn live(options: &[&str]) -> Result<()> {
     ] {
         require_program(program, &[flag], &[package])?;
     }
-    let s5cmd = s5cmd()?;
+    let (s5cmd, hdfs_native) = (s5cmd()?, hdfs_native()?);
     let evenkeel = target().join("release/evenkeel").display().to_string();
     if !options.contains(&"--evenkeel") {
         run_with("cargo", &["build", "--release", "--quiet", "-p", "evenkeel-cli"], &[])?;
@@ -81,6 +81,7 @@ pub(crate) fn live(options: &[&str]) -> Result<()> {
     let xtask = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let xtask = xtask.display().to_string();
     let race = ["bench/live", "--evenkeel", &evenkeel, "--xtask", &xtask, "--s5cmd", &s5cmd];
+    let race = [&race[..], &["--hdfs-native", &hdfs_native]].concat();
     run_with("python3", &[&race, options].concat(), &[("PYTHONDONTWRITEBYTECODE", "1")])
 }
 

@@ -24,9 +24,9 @@ Tasks:
                                     170, which makes a million)
   cargo xtask campaign faults [N]   the live client with N times as many random faults as in the tests (default 25: 600
                                     schedules with real sockets, 50,000 in simulated time)
-  cargo xtask campaign live …       get against aria2, xrdcp, rclone, s5cmd and curl, on nginx, XRootD and Garage, as
-                                    tables; as root. Options of bench/live, such as --mib 1024 --repeat 3 --only slow;
-                                    --help lists them
+  cargo xtask campaign live …       get against aria2, xrdcp, rclone, s5cmd, curl, Hadoop's client and hdfs-native, on
+                                    nginx, XRootD, Garage and HDFS, as tables; as root. Options of bench/live, such as
+                                    --mib 1024 --repeat 3 --only slow; --help lists them
 ";
 
 fn main() -> ExitCode {

@@ -125,6 +125,15 @@ pub(crate) fn s5cmd() -> Result<String> {
     Ok(program)
 }
 
+/// The path of the program that reads HDFS by the crate `hdfs-native`. Builds it if it is missing or was changed.
+pub(crate) fn hdfs_native() -> Result<String> {
+    let folder = cache("hdfs-native").display().to_string();
+    let manifest = "bench/live/peers/hdfs-native/Cargo.toml";
+    let build = ["build", "--release", "--locked", "--manifest-path", manifest, "--target-dir", &folder];
+    install("cargo", &build)?;
+    Ok(format!("{folder}/release/evenkeel-peer-hdfs-native"))
+}
+
 /// The name of Chromium, which opens pages in tests. Installs it if it is missing.
 pub(crate) fn browser() -> Result<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome"];

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::network::{self, Host};
-use super::{Failure, Kind, garage, nginx, xrootd};
+use super::network::{self, Host, Link};
+use super::{Failure, Kind, garage, hdfs, list, nginx, text, xrootd};
 use crate::run::{Result, output, require_program, target};
 
 /// How long servers may take to answer. They take a second or two, more on a busy machine.
@@ -27,10 +27,26 @@ pub(crate) struct Wish {
     pub(crate) clients: u8,
     /// What each server may send, as `tc` reads it, or `none`.
     pub(crate) rate: String,
+    /// What processes on its own host may read from each server.
+    pub(crate) disk: String,
     /// Has a folder `sN` for each server. In the state folder if absent.
     pub(crate) root: Option<PathBuf>,
-    /// How many nodes of Garage keep each object.
+    /// How many nodes of Garage keep each object, or DataNodes each block.
     pub(crate) replicas: u8,
+    /// Two NameNodes, one of which stands by.
+    pub(crate) is_pair: bool,
+    /// Properties of Hadoop.
+    pub(crate) settings: Vec<(String, String)>,
+}
+
+impl Wish {
+    fn name_nodes(&self) -> u8 {
+        match (self.kind, self.is_pair) {
+            (Kind::Hdfs, true) => 2,
+            (Kind::Hdfs, false) => 1,
+            _ => 0,
+        }
+    }
 }
 
 /// A server to be started.
@@ -41,11 +57,17 @@ pub(crate) struct Server {
     pub(crate) folder: PathBuf,
     /// Its configuration and logs.
     pub(crate) home: PathBuf,
+    /// Serves in the foreground.
+    pub(crate) command: Vec<String>,
     /// 0 until it is started.
     pid: u32,
 }
 
 impl Server {
+    fn new(host: &Host, folder: PathBuf, state: &Path) -> Server {
+        Server { host: host.clone(), folder, home: state.join(&host.name), command: Vec::new(), pid: 0 }
+    }
+
     pub(crate) fn log(&self) -> PathBuf {
         self.home.join("log")
     }
@@ -62,6 +84,7 @@ impl Server {
             "source": kind.source(&self.host),
             "folder": self.folder,
             "log": self.log(),
+            "command": self.command,
             "pid": self.pid,
         })
     }
@@ -92,9 +115,10 @@ pub(crate) fn up(wish: &Wish) -> std::result::Result<Value, Failure> {
     remove()?;
     let servers: Vec<Host> = (1..=wish.servers).map(Host::server).collect();
     let clients: Vec<Host> = (1..=wish.clients).map(Host::client).collect();
-    let hosts: Vec<&Host> = servers.iter().chain(&clients).collect();
+    let name_nodes: Vec<Host> = (1..=wish.name_nodes()).map(Host::name_node).collect();
+    let hosts: Vec<&Host> = servers.iter().chain(&clients).chain(&name_nodes).collect();
     let made = network::build(&state, &hosts).map_err(unsupported);
-    let made = made.and_then(|()| Ok(start(wish, &state, &servers, &clients)?));
+    let made = made.and_then(|()| Ok(start(wish, &state, &servers, &clients, &name_nodes)?));
     if made.is_err() {
         // The logs stay, since the error names them.
         network::remove()?;
@@ -103,22 +127,26 @@ pub(crate) fn up(wish: &Wish) -> std::result::Result<Value, Failure> {
 }
 
 /// Starts the servers in a network that exists, and waits until the first client can read from each.
-fn start(wish: &Wish, state: &Path, servers: &[Host], clients: &[Host]) -> Result<Value> {
-    servers.iter().try_for_each(|server| network::shape(&server.namespace(), &wish.rate))?;
+fn start(
+    wish: &Wish,
+    state: &Path,
+    servers: &[Host],
+    clients: &[Host],
+    name_nodes: &[Host],
+) -> Result<Value> {
+    for server in servers {
+        network::shape(&server.namespace(), Link::Network, &wish.rate)?;
+        network::shape(&server.namespace(), Link::Disk, &wish.disk)?;
+    }
     require_program("curl", &["--version"], &["curl"])?;
     wish.kind.install()?;
     make_folder(state)?;
     let root = std::path::absolute(wish.root.clone().unwrap_or_else(|| state.join("data")));
     let root = root.map_err(|error| format!("cannot tell where the root folder is: {error}"))?;
-    let mut servers: Vec<Server> = servers
-        .iter()
-        .map(|host| Server {
-            host: host.clone(),
-            folder: root.join(&host.name),
-            home: state.join(&host.name),
-            pid: 0,
-        })
-        .collect();
+    let mut servers: Vec<Server> =
+        servers.iter().map(|host| Server::new(host, root.join(&host.name), state)).collect();
+    let mut name_nodes: Vec<Server> =
+        name_nodes.iter().map(|host| Server::new(host, state.join(&host.name).join("name"), state)).collect();
     let folders: Vec<&Path> = std::iter::once(&root)
         .chain(servers.iter().map(|server| &server.folder))
         .map(PathBuf::as_path)
@@ -130,52 +158,99 @@ fn start(wish: &Wish, state: &Path, servers: &[Host], clients: &[Host]) -> Resul
     // Before anything is written there, so that `down` knows what to remove.
     write(&description_file(state), &described.to_string())?;
     folders.iter().try_for_each(|folder| make_folder(folder))?;
+    if wish.kind == Kind::Hdfs {
+        hdfs::configure(state, &name_nodes, wish)?;
+        hdfs::prepare(state, &mut name_nodes)?;
+    }
     let rpc_secret = garage::random_hex(32)?;
     for server in &mut servers {
         make_folder(&server.home)?;
-        let command = match wish.kind {
+        server.command = match wish.kind {
             Kind::Nginx => nginx::prepare(server)?,
             Kind::Xrootd => xrootd::prepare(server)?,
             Kind::Garage => garage::prepare(server, wish.replicas, &rpc_secret)?,
+            Kind::Hdfs => hdfs::prepare_data_node(state, server)?,
         };
-        server.pid = spawn(server, &command)?;
     }
-    for server in &servers {
-        await_answer(wish.kind, server, &clients[0], &[], wish.kind.first_status())?;
-    }
-    described["servers"] = servers.iter().map(|server| server.describe(wish.kind)).collect();
-    described["clients"] = clients
-        .iter()
-        .map(|client| json!({ "name": client.name, "address": client.address.to_string() }))
-        .collect();
+    name_nodes.iter_mut().chain(&mut servers).try_for_each(spawn)?;
+    let client = &clients[0];
+    name_nodes.iter().chain(&servers).try_for_each(|server| await_start(wish.kind, server, client))?;
     if wish.kind == Kind::Garage {
         let credentials = state.join("credentials");
         garage::join(&servers, &credentials)?;
         // The key and the bucket reach some nodes later than others.
         let login = garage::login(&credentials)?;
         for server in &servers {
-            await_answer(wish.kind, server, &clients[0], &login, "200")?;
+            await_answer(wish.kind, server, client, &login, "200")?;
         }
         described["credentials"] = json!(credentials);
     }
+    if wish.kind == Kind::Hdfs {
+        hdfs::join(state, &name_nodes, &servers, client)?;
+        described["configuration"] = json!(hdfs::configuration(state));
+        described["client"] = json!(hdfs::client(state));
+        described["source"] = json!(hdfs::file_system(wish.is_pair));
+        described["name_nodes"] = name_nodes.iter().map(|node| node.describe(wish.kind)).collect();
+    }
+    described["servers"] = servers.iter().map(|server| server.describe(wish.kind)).collect();
+    described["clients"] = clients
+        .iter()
+        .map(|client| json!({ "name": client.name, "address": client.address.to_string() }))
+        .collect();
     write(&description_file(state), &described.to_string())?;
     Ok(described)
 }
 
+/// Starts a server again that has ended, and waits until it answers.
+pub(crate) fn start_again(name: &str) -> Result<()> {
+    let _lock = lock()?;
+    let state = network::owner().unwrap_or_else(state_folder);
+    let mut described = read(&state).unwrap_or_default();
+    let kind = Kind::parse(text(&described["kind"])).ok_or("no cluster is up")?;
+    let parts = ["name_nodes", "servers"];
+    let found = parts.iter().flat_map(|part| list(&described[*part])).find(|server| server["name"] == name);
+    let found = found.ok_or_else(|| format!("no server is called `{name}`"))?;
+    let hosts = (1..=network::SERVERS_MAX).flat_map(|number| [Host::server(number), Host::name_node(number)]);
+    let host = hosts.into_iter().find(|host| host.name == name).ok_or("a server has no address")?;
+    let mut server = Server::new(&host, PathBuf::from(text(&found["folder"])), &state);
+    server.command = list(&found["command"]).map(|word| text(word).to_owned()).collect();
+    server.pid = found["pid"].as_u64().unwrap_or_default() as u32;
+    if server.is_running() {
+        return Err(format!("{name} is running, as process {}", server.pid));
+    }
+    spawn(&mut server)?;
+    for part in parts {
+        let servers = described[part].as_array_mut().into_iter().flatten();
+        servers.filter(|server| server["name"] == name).for_each(|found| found["pid"] = json!(server.pid));
+    }
+    write(&description_file(&state), &described.to_string())?;
+    await_start(kind, &server, &Host::client(1))
+}
+
 /// Starts a server that outlives this command.
-fn spawn(server: &Server, command: &[String]) -> Result<u32> {
+fn spawn(server: &mut Server) -> Result<()> {
     let path = server.log();
-    let log = File::create(&path).and_then(|log| Ok((log.try_clone()?, log)));
+    let log = File::options().create(true).append(true).open(&path);
+    let log = log.and_then(|log| Ok((log.try_clone()?, log)));
     let (stdout, stderr) = log.map_err(|error| format!("{}: {error}", path.display()))?;
-    let child = network::command(&server.host.namespace(), &command[0])
-        .args(&command[1..])
+    let child = network::command(&server.host.namespace(), &server.command[0])
+        .args(&server.command[1..])
         .stdin(Stdio::null())
         .stdout(stdout)
         .stderr(stderr)
         // Ctrl-C is meant for this command and not for the servers.
         .process_group(0)
         .spawn();
-    child.map(|child| child.id()).map_err(|error| format!("cannot start ip: {error}"))
+    server.pid = child.map_err(|error| format!("cannot start ip: {error}"))?.id();
+    Ok(())
+}
+
+/// Waits until a server answers at all.
+fn await_start(kind: Kind, server: &Server, client: &Host) -> Result<()> {
+    match kind {
+        Kind::Hdfs => poll(server, || hdfs::has_started(server, client)),
+        _ => await_answer(kind, server, client, &[], kind.first_status()),
+    }
 }
 
 /// Waits until a server answers a client over the network with the status that is expected.
@@ -228,8 +303,10 @@ fn remove() -> Result<bool> {
         let described = read(state).unwrap_or_default();
         let made = described["made"].as_array().map_or(&[][..], Vec::as_slice);
         for folder in made.iter().rev().filter_map(Value::as_str).map(Path::new) {
-            if described["kind"] == Kind::Garage.name() {
-                garage::remove_data(folder);
+            match described["kind"].as_str().and_then(Kind::parse) {
+                Some(Kind::Garage) => garage::remove_data(folder),
+                Some(Kind::Hdfs) => hdfs::remove_data(folder),
+                _ => {}
             }
             // Not if it holds files, which are others': in the state folder they go with it, elsewhere they stay.
             let _ = fs::remove_dir(folder);
@@ -266,6 +343,6 @@ pub(crate) fn write(file: &Path, text: &str) -> Result<()> {
     fs::write(file, text).map_err(|error| format!("{}: {error}", file.display()))
 }
 
-fn make_folder(folder: &Path) -> Result<()> {
+pub(crate) fn make_folder(folder: &Path) -> Result<()> {
     fs::create_dir_all(folder).map_err(|error| format!("{}: {error}", folder.display()))
 }

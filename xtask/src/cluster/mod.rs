@@ -1,6 +1,7 @@
 //! `cargo xtask cluster`: real servers, which we did not write, in network namespaces with shaped links.
 
 mod garage;
+mod hdfs;
 mod lifecycle;
 mod network;
 mod nginx;
@@ -15,22 +16,31 @@ use serde_json::Value;
 
 use crate::run::Result;
 use lifecycle::Wish;
-use network::Host;
+use network::{Host, Link};
 pub(crate) use selftest::{cluster, selftest};
 
 pub(crate) const HELP: &str = "\
   cargo xtask cluster KIND up …     real servers in network namespaces with shaped links, for tests and races, as root;
-                                    KIND is nginx, xrootd or garage; replaces a cluster that is up
-      --servers N                   s1, s2 … at 10.77.0.11 … (default 8)
+                                    KIND is nginx, xrootd, garage or hdfs; replaces a cluster that is up
+      --servers N                   s1, s2 … at 10.77.0.11 … (default 8); those of HDFS are its DataNodes: --datanodes N
       --clients N                   c1, c2 … at 10.77.0.101 … (default 1)
       --rate RATE                   what each server may send, as tc reads it, or `none` (default 100mbit)
+      --disk RATE                   what processes on its own host may read from a server, in place of a disk (default none)
       --root DIR                    has the folder sN that server sN serves (default: in target/cluster)
-      --replicas N                  how many nodes of Garage keep each object (default 3)
+      --replicas N                  how many nodes of Garage keep each object (default 3), or DataNodes each block (default 2)
+      --ha                          HDFS with two NameNodes: n1 is active, n2 stands by
+      --set NAME=VALUE              a property of Hadoop, such as dfs.block.access.token.enable=true; may be repeated
       --json                        prints an object with servers and clients, and not only the addresses
   cargo xtask cluster [KIND] down   removes all of it
   cargo xtask cluster status        what is up
-  cargo xtask cluster shape HOST RATE
+  cargo xtask cluster shape HOST [--disk] RATE
                                     changes what one host may send, at once; `none` lifts the limit
+  cargo xtask cluster start HOST    starts a server again that was killed
+  cargo xtask cluster hdfs activate HOST
+                                    makes a NameNode of a pair the active one, such as n2 after n1 was killed
+  cargo xtask cluster hdfs write LAYOUT FOLDER
+                                    writes files of a local folder to HDFS, each block to given DataNodes. LAYOUT is CSV
+                                    with the header path,bytes,hosts and a row for each block: /part,4194304,s1|s2
   cargo xtask cluster exec HOST -- COMMAND …
                                     runs a command where that host is
   cargo xtask cluster selftest [KIND …]
@@ -45,10 +55,11 @@ pub(crate) enum Kind {
     Nginx,
     Xrootd,
     Garage,
+    Hdfs,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 3] = [Kind::Nginx, Kind::Xrootd, Kind::Garage];
+    pub(crate) const ALL: [Kind; 4] = [Kind::Nginx, Kind::Xrootd, Kind::Garage, Kind::Hdfs];
 
     fn parse(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
@@ -59,6 +70,7 @@ impl Kind {
             Kind::Nginx => "nginx",
             Kind::Xrootd => "xrootd",
             Kind::Garage => "garage",
+            Kind::Hdfs => "hdfs",
         }
     }
 
@@ -67,6 +79,7 @@ impl Kind {
             Kind::Nginx => nginx::install(),
             Kind::Xrootd => xrootd::install(),
             Kind::Garage => garage::install(),
+            Kind::Hdfs => hdfs::install(),
         }
     }
 
@@ -77,13 +90,14 @@ impl Kind {
             Kind::Nginx => format!("http://{ip}/"),
             Kind::Xrootd => format!("http://{ip}:8081/data/"),
             Kind::Garage => format!("http://{ip}:3900/{}/", garage::BUCKET),
+            Kind::Hdfs => format!("{}/webhdfs/v1/", hdfs::address(host)),
         }
     }
 
-    /// The same as `evenkeel get` names it.
+    /// The same as `evenkeel get` names it. A DataNode alone is no source.
     fn source(self, host: &Host) -> String {
         match self {
-            Kind::Nginx | Kind::Xrootd => self.address(host),
+            Kind::Nginx | Kind::Xrootd | Kind::Hdfs => self.address(host),
             Kind::Garage => format!("s3://{}/?endpoint=http://{}:3900", garage::BUCKET, host.address),
         }
     }
@@ -91,8 +105,17 @@ impl Kind {
     /// The HTTP status of the address once the server is up. Garage knows no strangers.
     fn first_status(self) -> &'static str {
         match self {
-            Kind::Nginx | Kind::Xrootd => "200",
+            Kind::Nginx | Kind::Xrootd | Kind::Hdfs => "200",
             Kind::Garage => "403",
+        }
+    }
+
+    /// How many servers keep what is written, unless told otherwise. Whoever puts files into folders decides that alone.
+    fn replicas(self) -> u8 {
+        match self {
+            Kind::Nginx | Kind::Xrootd => 1,
+            Kind::Garage => 3,
+            Kind::Hdfs => 2,
         }
     }
 }
@@ -125,7 +148,9 @@ pub(crate) fn main(args: &[&str]) -> ExitCode {
 fn command(args: &[&str]) -> std::result::Result<(), Failure> {
     match args {
         ["status"] => status()?,
-        ["shape", host, rate] => network::shape(&namespace(host)?, rate)?,
+        ["shape", host, rate] => network::shape(&namespace(host)?, Link::Network, rate)?,
+        ["shape", host, "--disk", rate] => network::shape(&namespace(host)?, Link::Disk, rate)?,
+        ["start", host] => lifecycle::start_again(host)?,
         ["exec", host, "--", program, args @ ..] => {
             // Does not return unless it fails: exit code and signals are the command's own.
             let error = network::command(&namespace(host)?, program).args(args).exec();
@@ -137,6 +162,8 @@ fn command(args: &[&str]) -> std::result::Result<(), Failure> {
             selftest(&kinds?)?;
         }
         ["down"] => down(None)?,
+        ["hdfs", "activate", name_node] => activate(name_node)?,
+        ["hdfs", "write", layout, folder] => hdfs::write(&hadoop()?, layout, folder)?,
         [name, "down"] => down(Some(kind(name)?))?,
         [name, "up", options @ ..] => up(kind(name)?, options)?,
         _ => return Err(format!("`cluster {}` is no task; these are:\n{HELP}", args.join(" ")).into()),
@@ -145,7 +172,8 @@ fn command(args: &[&str]) -> std::result::Result<(), Failure> {
 }
 
 fn kind(name: &str) -> Result<Kind> {
-    Kind::parse(name).ok_or_else(|| format!("`{name}` is no kind of server; name nginx, xrootd or garage"))
+    Kind::parse(name)
+        .ok_or_else(|| format!("`{name}` is no kind of server; name nginx, xrootd, garage or hdfs"))
 }
 
 /// The namespace of a host that is up.
@@ -172,12 +200,47 @@ fn up(kind: Kind, options: &[&str]) -> std::result::Result<(), Failure> {
     if let Some(credentials) = cluster["credentials"].as_str() {
         println!("AWS_SHARED_CREDENTIALS_FILE={credentials}");
     }
+    if kind == Kind::Hdfs {
+        println!("HADOOP_CONF_DIR={}", text(&cluster["configuration"]));
+        println!("{}/", text(&cluster["source"]));
+        println!("cargo xtask cluster exec c1 -- {} fs -ls /", text(&cluster["client"]));
+        return Ok(());
+    }
     list(&cluster["servers"]).for_each(|server| println!("{}", text(&server["source"])));
     Ok(())
 }
 
+/// Makes a NameNode of a pair the active one.
+fn activate(name_node: &str) -> Result<()> {
+    let hadoop = hadoop()?;
+    if namespace("n2").is_err() {
+        return Err("HDFS has one NameNode; start it with `--ha` to have two".to_owned());
+    }
+    if !["n1", "n2"].contains(&name_node) {
+        return Err(format!("`{name_node}` is no NameNode; name n1 or n2"));
+    }
+    hdfs::activate(&hadoop, name_node)
+}
+
+/// The program that runs Hadoop's own commands.
+fn hadoop() -> Result<String> {
+    let cluster = lifecycle::describe().unwrap_or_default();
+    let client = cluster["client"].as_str().map(str::to_owned);
+    client.ok_or_else(|| "no HDFS is up; start one with `cargo xtask cluster hdfs up`".to_owned())
+}
+
 fn parse(kind: Kind, options: &[&str]) -> Result<(Wish, bool)> {
-    let mut wish = Wish { kind, servers: 8, clients: 1, rate: "100mbit".to_owned(), root: None, replicas: 3 };
+    let mut wish = Wish {
+        kind,
+        servers: 8,
+        clients: 1,
+        rate: "100mbit".to_owned(),
+        disk: "none".to_owned(),
+        root: None,
+        replicas: kind.replicas(),
+        is_pair: false,
+        settings: Vec::new(),
+    };
     let mut is_json = false;
     let mut rest = options;
     loop {
@@ -187,7 +250,7 @@ fn parse(kind: Kind, options: &[&str]) -> Result<(Wish, bool)> {
                 is_json = true;
                 rest
             }
-            [option @ "--servers", value, rest @ ..] => {
+            [option @ ("--servers" | "--datanodes"), value, rest @ ..] => {
                 wish.servers = count(option, value, network::SERVERS_MAX)?;
                 rest
             }
@@ -203,6 +266,21 @@ fn parse(kind: Kind, options: &[&str]) -> Result<(Wish, bool)> {
                 wish.rate = String::from(*value);
                 rest
             }
+            ["--disk", value, rest @ ..] => {
+                wish.disk = String::from(*value);
+                rest
+            }
+            ["--ha", rest @ ..] if kind == Kind::Hdfs => {
+                wish.is_pair = true;
+                rest
+            }
+            ["--set", property, rest @ ..] if kind == Kind::Hdfs => {
+                let property = property.split_once('=').filter(|(name, _)| !name.is_empty());
+                let (name, value) =
+                    property.ok_or("--set takes a property of Hadoop, as in dfs.blocksize=1048576")?;
+                wish.settings.push((name.to_owned(), value.to_owned()));
+                rest
+            }
             ["--root", value, rest @ ..] => {
                 wish.root = Some(PathBuf::from(value));
                 rest
@@ -210,7 +288,7 @@ fn parse(kind: Kind, options: &[&str]) -> Result<(Wish, bool)> {
             [option, ..] => return Err(format!("`{option}` is no option, or lacks its value:\n{HELP}")),
         };
     }
-    if kind == Kind::Garage && wish.replicas > wish.servers {
+    if wish.replicas > wish.servers {
         return Err(format!(
             "{} servers cannot keep {} replicas; ask for fewer",
             wish.servers, wish.replicas
@@ -241,15 +319,17 @@ fn status() -> Result<()> {
         return Ok(());
     };
     println!("{}", text(&cluster["kind"]));
-    for server in list(&cluster["servers"]) {
+    for server in list(&cluster["name_nodes"]).chain(list(&cluster["servers"])) {
         let (name, address) = (text(&server["name"]), text(&server["address"]));
         let namespace = namespace(name)?;
         let pid = server["pid"]
             .as_u64()
             .filter(|pid| network::processes(&namespace).is_ok_and(|processes| processes.contains(pid)));
         let pid = pid.map_or_else(|| "ended".to_owned(), |pid| format!("pid {pid}"));
-        let rate = network::rate(&namespace)?.unwrap_or_else(|| "unshaped".to_owned());
-        println!("{name:<4} {address:<33} {pid:<11} {rate}");
+        let rate = network::rate(&namespace, Link::Network)?.unwrap_or_else(|| "unshaped".to_owned());
+        let disk =
+            network::rate(&namespace, Link::Disk)?.map_or_else(String::new, |rate| format!(", disk {rate}"));
+        println!("{name:<4} {address:<38} {pid:<11} {rate}{disk}");
     }
     for client in list(&cluster["clients"]) {
         println!("{:<4} {}", text(&client["name"]), text(&client["address"]));

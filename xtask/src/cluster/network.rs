@@ -1,4 +1,4 @@
-//! The network: a bridge in a namespace of its own, and one namespace with one link for each server and client.
+//! The network: a bridge in a namespace of its own, and one namespace with one link for each host.
 //!
 //! Nothing here touches the machine's own interfaces: every link is made inside the namespaces. What exists is read from
 //! the kernel, not from a record of ours, so that a set-up that was interrupted anywhere can be removed.
@@ -25,10 +25,10 @@ const OWNER: &str = "/run/evenkeel-cluster";
 pub(crate) const SERVERS_MAX: u8 = 90;
 pub(crate) const CLIENTS_MAX: u8 = 100;
 
-/// A server or a client, with a namespace of its own.
+/// A server, a client or a NameNode, with a namespace of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Host {
-    /// `s1` or `c1`: its name in every `/etc/hosts`.
+    /// `s1`, `c1` or `n1`: its name in every `/etc/hosts`.
     pub(crate) name: String,
     pub(crate) address: Ipv4Addr,
 }
@@ -42,6 +42,15 @@ impl Host {
     /// The client with this number, from 1.
     pub(crate) fn client(number: u8) -> Host {
         Host { name: format!("c{number}"), address: Ipv4Addr::new(10, 77, 0, 100 + number) }
+    }
+
+    /// The NameNode with this number, from 1.
+    pub(crate) fn name_node(number: u8) -> Host {
+        Host { name: format!("n{number}"), address: Ipv4Addr::new(10, 77, 0, 200 + number) }
+    }
+
+    pub(crate) fn is_name_node(&self) -> bool {
+        self.name.starts_with('n')
     }
 
     pub(crate) fn namespace(&self) -> String {
@@ -87,22 +96,49 @@ fn write(namespace: &str, file: &str, text: &str) -> Result<()> {
         .map_err(|error| format!("{}/{file}: {error}", folder.display()))
 }
 
-/// Limits what a host sends, at once and without a break for what is under way. `none` lifts the limit.
-pub(crate) fn shape(namespace: &str, rate: &str) -> Result<()> {
+/// What can be limited at a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Link {
+    /// What it sends to others.
+    Network,
+    /// What processes on it read from its own server, which stands for its disk.
+    Disk,
+}
+
+impl Link {
+    fn device(self) -> &'static str {
+        match self {
+            Link::Network => "eth0",
+            Link::Disk => "lo",
+        }
+    }
+
+    /// What may be sent at once. Packets are as large as 64 KiB inside a host, and one must fit.
+    fn burst(self) -> &'static str {
+        match self {
+            Link::Network => "64kb",
+            Link::Disk => "256kb",
+        }
+    }
+}
+
+/// Limits a host, at once and without a break for what is under way. `none` lifts the limit.
+pub(crate) fn shape(namespace: &str, link: Link, rate: &str) -> Result<()> {
+    let device = link.device();
     if rate == "none" {
         // Deleting fails where there is nothing to delete.
-        return match self::rate(namespace)? {
-            Some(_) => tc(&["-n", namespace, "qdisc", "del", "dev", "eth0", "root"]).map(drop),
+        return match self::rate(namespace, link)? {
+            Some(_) => tc(&["-n", namespace, "qdisc", "del", "dev", device, "root"]).map(drop),
             None => Ok(()),
         };
     }
-    let limit = ["tbf", "rate", rate, "burst", "64kb", "latency", "100ms"];
-    tc(&[&["-n", namespace, "qdisc", "replace", "dev", "eth0", "root"], &limit[..]].concat()).map(drop)
+    let limit = ["tbf", "rate", rate, "burst", link.burst(), "latency", "100ms"];
+    tc(&[&["-n", namespace, "qdisc", "replace", "dev", device, "root"], &limit[..]].concat()).map(drop)
 }
 
-/// The limit on what a host sends, as `tc` writes it.
-pub(crate) fn rate(namespace: &str) -> Result<Option<String>> {
-    let shown = tc(&["-n", namespace, "qdisc", "show", "dev", "eth0", "root"])?;
+/// The limit of a host, as `tc` writes it.
+pub(crate) fn rate(namespace: &str, link: Link) -> Result<Option<String>> {
+    let shown = tc(&["-n", namespace, "qdisc", "show", "dev", link.device(), "root"])?;
     Ok(shown.split_whitespace().skip_while(|word| *word != "rate").nth(1).map(str::to_owned))
 }
 
@@ -178,7 +214,7 @@ fn ours_in(folder: &str) -> Vec<String> {
 }
 
 fn is_ours(namespace: &str) -> bool {
-    let number = namespace.strip_prefix("ek-s").or_else(|| namespace.strip_prefix("ek-c"));
+    let number = ["ek-s", "ek-c", "ek-n"].iter().find_map(|kind| namespace.strip_prefix(kind));
     namespace == SWITCH || number.is_some_and(|number| number.parse::<u8>().is_ok())
 }
 
@@ -200,7 +236,7 @@ fn names_of_hosts() {
 
 #[test]
 fn namespaces_of_others_are_left_alone() {
-    for ours in ["ek-sw", "ek-s1", "ek-c100"] {
+    for ours in ["ek-sw", "ek-s1", "ek-c100", "ek-n1"] {
         assert!(is_ours(ours), "{ours}");
     }
     for other in ["ek-", "ek-s", "ek-sx", "ek-c-1", "ek-s1000", "s1", "ek-switch"] {

@@ -18,9 +18,11 @@ pub(crate) fn selftest(kinds: &[Kind]) -> std::result::Result<(), Failure> {
     for &kind in kinds {
         let start = Instant::now();
         let options = ["--servers", "3", "--clients", "2", "--rate", "100mbit", "--json"];
+        // The second time.
+        let pair: &[&str] = if kind == Kind::Hdfs { &["--ha"] } else { &[] };
         // In this process, which learns whether namespaces are allowed. All that follows is by the command line.
         let first = lifecycle::up(&super::parse(kind, &options)?.0)?;
-        let tested = test(kind, &first, &[&[kind.name(), "up"], &options[..]].concat());
+        let tested = test(kind, &first, &[&[kind.name(), "up"], &options[..], pair].concat());
         if tested.is_err() {
             // The error matters more than one of tidying up.
             let _ = cluster(&["down"]);
@@ -28,8 +30,10 @@ pub(crate) fn selftest(kinds: &[Kind]) -> std::result::Result<(), Failure> {
         tested?;
         let seconds = start.elapsed().as_secs_f64();
         println!(
-            "{}: up, read, shaped, read by a plan, killed, up again, down in {seconds:.1} s",
-            kind.name()
+            "{}: up, read, shaped, read {}, killed, up again{}, down in {seconds:.1} s",
+            kind.name(),
+            if kind == Kind::Hdfs { "by Hadoop's client" } else { "by a plan" },
+            if kind == Kind::Hdfs { " with two NameNodes, one killed" } else { "" },
         );
     }
     Ok(())
@@ -41,7 +45,10 @@ fn test(kind: Kind, first: &Value, up_again: &[&str]) -> Result<()> {
     cluster(&["shape", "s2", "10mbit"])?;
     expect("s2, slower", &line_of("s2")?, " 10Mbit")?;
     expect("s1, as fast as before", &line_of("s1")?, "100Mbit")?;
-    get(kind, first)?;
+    match kind {
+        Kind::Hdfs => stock_get(first)?,
+        _ => get(kind, first)?,
+    }
     if kind == Kind::Garage {
         conforms(first)?;
     }
@@ -50,11 +57,19 @@ fn test(kind: Kind, first: &Value, up_again: &[&str]) -> Result<()> {
     expect("s2 without a limit", &line_of("s2")?, "unshaped")?;
     output(Command::new("kill").args(["-KILL", &pids(first)[2].to_string()]))?;
     expect("s3, which was killed", &line_of("s3")?, "ended")?;
+    cluster(&["start", "s3"])?;
+    expect("s3, started again", &line_of("s3")?, "pid")?;
 
     let printed = cluster(up_again)?;
     let second =
         serde_json::from_str(&printed).map_err(|error| format!("--json printed {printed:?}: {error}"))?;
     read(kind, &second)?;
+    if kind == Kind::Hdfs {
+        let active = list(&second["name_nodes"]).next().and_then(|node| node["pid"].as_u64());
+        output(Command::new("kill").args(["-KILL", &active.unwrap_or_default().to_string()]))?;
+        cluster(&["hdfs", "activate", "n2"])?;
+        stock_get(&second)?;
+    }
     cluster(&[kind.name(), "down"])?;
     cluster(&[kind.name(), "down"])?;
     expect("the status", &cluster(&["status"])?, "no cluster is up")?;
@@ -66,6 +81,9 @@ fn read(kind: Kind, cluster: &Value) -> Result<()> {
     let bytes = (0..100_000).map(|number| format!("{number:09}\n")).collect::<Vec<_>>().concat();
     let login = cluster["credentials"].as_str().map(|file| garage::login(Path::new(file))).transpose()?;
     let login: Vec<&str> = login.iter().flatten().map(String::as_str).collect();
+    if kind == Kind::Hdfs {
+        return read_blocks(cluster, &bytes);
+    }
     for (server, client) in list(&cluster["servers"]).zip(["c1", "c2", "c1"]) {
         let (folder, url) = (Path::new(text(&server["folder"])), format!("{}file", text(&server["address"])));
         let curl = |args: &[&str]| {
@@ -85,6 +103,34 @@ fn read(kind: Kind, cluster: &Value) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Writes a block to each pair of DataNodes, and reads one from a DataNode of its own, over the network from a client.
+fn read_blocks(cluster: &Value, bytes: &str) -> Result<()> {
+    let file = original(cluster);
+    let layout = file.with_extension("csv");
+    let rows = "path,bytes,hosts\n/file,409600,s1|s2\n/file,409600,s2|s3\n/file,180800,s3|s1\n";
+    fs::write(&file, bytes)
+        .and_then(|()| fs::write(&layout, rows))
+        .map_err(|error| format!("{}: {error}", file.display()))?;
+    let folder = file.parent().unwrap_or(&file).display().to_string();
+    self::cluster(&["hdfs", "write", &layout.display().to_string(), &folder])?;
+    let file_system = text(&cluster["source"]).trim_start_matches("hdfs://");
+    for (server, offset) in list(&cluster["servers"]).zip([0, 500_000, 999_000]) {
+        let query = format!("op=OPEN&offset={offset}&length=19&namenoderpcaddress={file_system}");
+        let url = format!("{}file?{query}", text(&server["address"]));
+        let range = self::cluster(&["exec", "c2", "--", "curl", "-sS", &url])?;
+        expect(&url, &range, &bytes[offset..offset + 19])?;
+    }
+    Ok(())
+}
+
+/// Reads the file by Hadoop's own client.
+fn stock_get(cluster: &Value) -> Result<()> {
+    let to = original(cluster).with_extension("copy");
+    let hadoop = text(&cluster["client"]);
+    self::cluster(&["exec", "c1", "--", hadoop, "fs", "-get", "-f", "/file", &to.display().to_string()])?;
+    output(Command::new("cmp").args([&original(cluster), &to])).map(drop)
 }
 
 /// Reads a file by `evenkeel get` from all servers as mirrors, one of which is slow, over the network from a client.
