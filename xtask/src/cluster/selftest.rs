@@ -49,8 +49,19 @@ fn test(kind: Kind, first: &Value, up_again: &[&str]) -> Result<()> {
         Kind::Hdfs => stock_get(first)?,
         _ => get(kind, first)?,
     }
-    if kind == Kind::Garage {
-        conforms(first)?;
+    match kind {
+        Kind::Garage => {
+            let source = list(&first["servers"]).next().map(|server| text(&server["source"]));
+            let source = source.unwrap_or_default().replace("/?", "/suite/?");
+            conforms("a_real_bucket", &[&format!("EVENKEEL_TEST_S3={source}"), &credentials(first)])?;
+        }
+        Kind::Hdfs => {
+            let node =
+                list(&first["name_nodes"]).next().map(|node| text(&node["address"])).unwrap_or_default();
+            let host = node.trim_start_matches("http://").trim_end_matches("/webhdfs/v1/");
+            conforms("a_real_webhdfs", &[&format!("EVENKEEL_TEST_WEBHDFS=webhdfs://{host}/websuite")])?;
+        }
+        Kind::Nginx | Kind::Xrootd => {}
     }
     cluster(&["shape", "s2", "none"])?;
     cluster(&["shape", "s2", "none"])?;
@@ -175,19 +186,17 @@ fn get(kind: Kind, cluster: &Value) -> Result<()> {
     expect("evenkeel get", &printed, "\"unverified\":0")
 }
 
-/// Runs the suite that every source passes on a bucket, over the network from a client.
-fn conforms(cluster: &Value) -> Result<()> {
-    let source = list(&cluster["servers"]).next().map(|server| text(&server["source"])).unwrap_or_default();
-    let source = format!("EVENKEEL_TEST_S3={}", source.replace("/?", "/suite/?"));
-    let here = ["exec", "c1", "--", "env", &source, &credentials(cluster)];
+/// Runs tests that need real storage, over the network from a client: the one of this name.
+fn conforms(name: &str, variables: &[&str]) -> Result<()> {
+    let here = [&["exec", "c1", "--", "env"], variables].concat();
     // The whole workspace, as it was built: a single package would have other features, and be built again.
     let cargo =
         ["cargo", "test", "--quiet", "--offline", "--workspace", "--exclude", "xtask", "--test", "it"];
-    let printed = self::cluster(&[&here[..], &cargo, &["a_real_bucket", "--", "--nocapture"]].concat())?;
+    let printed = self::cluster(&[&here[..], &cargo, &[name, "--", "--nocapture"]].concat())?;
     if printed.contains("skipped") {
-        return Err(format!("the suite of sources did not run: {printed}"));
+        return Err(format!("{name} did not run: {printed}"));
     }
-    expect("the suite of sources", &printed, "1 passed")
+    expect(name, &printed, "1 passed")
 }
 
 /// Where credentials are, as AWS's tools want to be told.

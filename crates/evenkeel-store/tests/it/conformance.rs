@@ -310,22 +310,22 @@ impl Storage for Cluster {
 }
 
 #[tokio::test]
-async fn hdfs_over_http() {
+async fn a_small_webhdfs() {
     conforms(&Cluster::start(true)).await;
 }
 
 /// As a router of a federation has it.
 #[tokio::test]
-async fn hdfs_over_http_without_inodes() {
+async fn a_small_webhdfs_without_inodes() {
     conforms(&Cluster::start(false)).await;
 }
 
 /// A folder of a real HDFS, written by curl.
-struct RealHdfs {
+struct RealWebHdfs {
     address: String,
 }
 
-impl RealHdfs {
+impl RealWebHdfs {
     fn curl(&self, args: &[&str], key: &str, query: &str) {
         let folder = self.address.replacen("webhdfs://", "", 1);
         let (namenode, path) = folder.trim_end_matches('/').split_once('/').unwrap();
@@ -339,7 +339,7 @@ impl RealHdfs {
     }
 }
 
-impl Storage for RealHdfs {
+impl Storage for RealWebHdfs {
     fn address(&self) -> String {
         self.address.clone()
     }
@@ -357,10 +357,10 @@ impl Storage for RealHdfs {
 }
 
 #[tokio::test]
-async fn a_real_hdfs_over_http() {
+async fn a_real_webhdfs() {
     let Ok(address) = std::env::var("EVENKEEL_TEST_WEBHDFS") else {
         println!("skipped: EVENKEEL_TEST_WEBHDFS names no folder; `cargo xtask cluster selftest hdfs` does");
         return;
     };
-    conforms(&RealHdfs { address }).await;
+    conforms(&RealWebHdfs { address }).await;
 }
