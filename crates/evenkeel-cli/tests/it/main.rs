@@ -35,6 +35,7 @@ mod steps;
 mod unequal;
 mod units;
 mod web;
+mod webhdfs;
 
 use std::fs;
 use std::path::{Path, PathBuf};
