@@ -1,5 +1,6 @@
 //! The arguments of each command. The help texts teach by example.
 
+mod assign;
 mod import;
 mod live;
 mod storage;
@@ -13,6 +14,7 @@ use evenkeel::policy::{self, Kind, Policy};
 use evenkeel::select::opass_tenant::IMBALANCE_BLOCKS;
 use evenkeel_formats::{Reading, numbers};
 
+pub use assign::{AssignArgs, AssignFormat, By, RankName};
 pub use import::{
     CsvArgs, DealName, HdfsFsckArgs, ImportArgs, ImportOutput, ImportSource, MetalinkArgs, RcloneLsjsonArgs,
     S3InventoryArgs,
@@ -692,64 +694,6 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
     /// Print everything as one JSON object
-    #[arg(long)]
-    pub json: bool,
-}
-
-fn assign_policy_help() -> String {
-    format!(
-        "How tasks are assigned to processes [default: opass-single, or opass-multi if a task has several inputs]\n{}\n",
-        listed(|policy| matches!(policy.kind, Kind::Assign(_)))
-    )
-}
-
-/// Arguments of `assign`.
-#[derive(Debug, Args)]
-#[command(after_help = "\
-Examples:
-  evenkeel assign tasks.csv --processes procs.csv
-  evenkeel assign tasks.csv --processes procs.csv --policy opass-exact --out assignment.csv
-  evenkeel assign tasks.csv --processes procs.csv --policy rank --json
-  evenkeel assign tasks.csv --processes procs.csv --html served.html
-  evenkeel assign --mirror east/ --mirror west/ --trust sizes --processes procs.csv
-
-Tasks are a CSV file with one row per input: its size, and which servers hold a copy. Rows with the same task are \
-its inputs.
-  task,bytes,replicas
-  frame0,64MiB,s0|s3|s7
-
-Real storage in place of tasks is listed as by evenkeel locate: every object is a task.
-
-Processes are a CSV file with the server on the host of each process, or nothing if there is none.
-  process,server
-  rank0,s0
-
-The assignment has one row per task: task,process,local_bytes,remote_bytes,from, where from names a server for each input. \
-The summary shows how much is read from servers on the processes' own hosts, and the maximum possible. With --out - \
-the assignment goes to standard output and the summary to standard error.")]
-pub struct AssignArgs {
-    /// The tasks, as CSV: task,bytes,replicas, `-` for standard input; or real storage, as for score
-    #[arg(required_unless_present_any = ["mirrors", "manifests"])]
-    pub tasks: Option<PathBuf>,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub storage: StorageArgs,
-    /// The processes, as CSV: process,server; `-` is standard input
-    #[arg(long, value_name = "PROCS.csv")]
-    pub processes: PathBuf,
-    #[arg(long, value_name = "NAME", help = assign_policy_help())]
-    #[allow(missing_docs)]
-    pub policy: Option<String>,
-    #[command(flatten)]
-    #[allow(missing_docs)]
-    pub columns: ColumnArgs,
-    /// Where to write the assignment; `-` is standard output
-    #[arg(long, value_name = "FILE")]
-    pub out: Option<PathBuf>,
-    /// Where to write a page with a chart of what each server serves; `-` is standard output
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Print the summary as one JSON object
     #[arg(long)]
     pub json: bool,
 }

@@ -1,12 +1,12 @@
 //! Real storage in place of a file: it is listed, and the list takes the file's place.
 
-use std::io::{Cursor, Write};
+use std::io::Cursor;
 use std::path::Path;
 
 use anyhow::Result;
 use evenkeel::model::{Batch, NameTable};
 use evenkeel_formats::import::{Clients, Deal};
-use evenkeel_formats::{quoted, write_batch_csv};
+use evenkeel_formats::write_batch_csv;
 
 use crate::cli::StorageArgs;
 use crate::commands::locate;
@@ -24,16 +24,8 @@ impl StorageArgs {
         self.listed(path, clients, |batch, out| write_batch_csv(batch, out))
     }
 
-    /// The tasks at a path, or a task for each object on real storage.
-    pub(crate) fn open_tasks(&self, path: Option<&Path>) -> Result<Source> {
-        match path.filter(|path| !self.is_storage(path)) {
-            Some(file) => Ok(Source::open(file)?),
-            None => self.listed(path, Clients::Workers(1), write_tasks),
-        }
-    }
-
     /// Whether a path names storage, not a file about it.
-    fn is_storage(&self, path: &Path) -> bool {
+    pub(crate) fn is_storage(&self, path: &Path) -> bool {
         let is_address = path.to_str().is_some_and(|text| text.contains("://"));
         // Beside mirrors it is a source that is one too many, and is refused as such.
         is_address || is_metalink(path) || path.is_dir() || !self.source.mirrors.is_empty()
@@ -55,15 +47,4 @@ impl StorageArgs {
         let name = address.unwrap_or_else(|| "the mirrors".to_owned());
         Ok(Source { name, reader: Box::new(Cursor::new(text)) })
     }
-}
-
-/// Writes each request of a batch as a task.
-fn write_tasks(batch: &Batch, out: &mut Vec<u8>) -> std::io::Result<()> {
-    writeln!(out, "task,bytes,replicas")?;
-    for (i, set) in batch.replicas().iter().enumerate() {
-        let names: Vec<&str> = set.iter().map(|server| batch.servers().name(server.0)).collect();
-        let task = batch.chunk(i).map_or_else(|| i.to_string(), str::to_owned);
-        writeln!(out, "{},{},{}", quoted(&task), batch.bytes(i), quoted(&names.join("|")))?;
-    }
-    Ok(())
 }

@@ -3,9 +3,10 @@
 
 use std::io::{self, BufRead, Write};
 
-use evenkeel::assign::{Assignment, MAX_INPUTS, Work, WorkBuilder, WorkError};
+use evenkeel::assign::{Assignment, MAX_INPUTS, ProcessId, Work, WorkBuilder, WorkError};
 use evenkeel::model::{ModelError, NameTable, ServerId, shown};
 
+use crate::hosts::{Hosts, host_of};
 use crate::table::{Table, quoted};
 use crate::{InputError, Reading, check_replica, numbers};
 
@@ -32,14 +33,41 @@ struct Rows {
     replica_ends: Vec<usize>,
 }
 
+/// Where processes run.
+#[derive(Debug)]
+pub enum Processes<'a, R> {
+    /// A file says it: `process,server`.
+    Csv(R, &'a Reading<'a>),
+    /// On these hosts, in order of ranks, by which they are called.
+    OnHosts(&'a [String]),
+    /// One on the host of each server, by which it is called.
+    OnePerServer,
+}
+
 /// Reads tasks and processes.
 pub fn read_work(
-    (tasks, of_tasks): (impl BufRead, &Reading<'_>),
+    tasks: (impl BufRead, &Reading<'_>),
     (processes, of_processes): (impl BufRead, &Reading<'_>),
+) -> Result<WorkInput, InputError> {
+    read_work_for(tasks, Processes::Csv(processes, of_processes))
+}
+
+/// Reads tasks for processes that are known from elsewhere.
+pub fn read_work_for<R: BufRead>(
+    (tasks, of_tasks): (impl BufRead, &Reading<'_>),
+    processes: Processes<'_, R>,
 ) -> Result<WorkInput, InputError> {
     let mut servers = NameTable::new();
     let rows = read_tasks(tasks, of_tasks, &mut servers)?;
-    let (processes, homes) = read_processes(processes, of_processes, &mut servers)?;
+    let file_of_processes = match &processes {
+        Processes::Csv(_, reading) => reading.file,
+        _ => of_tasks.file,
+    };
+    let (processes, homes) = match processes {
+        Processes::Csv(processes, reading) => read_processes(processes, reading, &mut servers)?,
+        Processes::OnHosts(hosts) => on_hosts(hosts, &servers),
+        Processes::OnePerServer => one_per_server(&servers),
+    };
     let (servers, new_id) = servers.sorted_naturally();
     let homes = homes.into_iter().map(|home| home.map(|home| ServerId(new_id[home.index()]))).collect();
     let wrong = |file: &str, error: WorkError| InputError::new(file, None, error);
@@ -56,7 +84,7 @@ pub fn read_work(
         }
         builder.end_task();
     }
-    let work = builder.finish(servers.len(), homes).map_err(|e| wrong(of_processes.file, e))?;
+    let work = builder.finish(servers.len(), homes).map_err(|e| wrong(file_of_processes, e))?;
     Ok(WorkInput { tasks: rows.tasks, processes, servers, work })
 }
 
@@ -105,6 +133,7 @@ fn read_processes(
 ) -> Result<(NameTable, Vec<Option<ServerId>>), InputError> {
     let mut table = Table::open(reader, reading, &["process", "server"], &[])?;
     let (mut processes, mut homes) = (NameTable::new(), Vec::new());
+    let mut hosts = Hosts::of(servers, false);
     while table.next()? {
         if homes.len() >= MAX_INPUTS {
             return Err(table.error(WorkError::TooManyInputs));
@@ -112,10 +141,34 @@ fn read_processes(
         processes.insert(table.required(0)?, "process").map_err(|e| table.error(e))?;
         homes.push(match table.required(1)? {
             "" => None,
-            name => Some(ServerId(id(name, servers, "server").map_err(|e| table.error(e))?)),
+            // A server, or the host of one whose name is an address.
+            name => match servers.find(name).or_else(|| hosts.server_on(name)) {
+                Some(server) => Some(ServerId(server)),
+                None => Some(ServerId(id(name, servers, "server").map_err(|e| table.error(e))?)),
+            },
         });
     }
     Ok((processes, homes))
+}
+
+fn on_hosts(hosts: &[String], servers: &NameTable) -> (NameTable, Vec<Option<ServerId>>) {
+    let (mut processes, mut known) = (NameTable::new(), Hosts::of(servers, true));
+    let homes = hosts.iter().enumerate().map(|(rank, host)| {
+        processes.intern(&rank.to_string());
+        servers.find(host).or_else(|| known.server_on(host)).map(ServerId)
+    });
+    let homes = homes.collect();
+    (processes, homes)
+}
+
+/// Processes called by the hosts of servers, or by the servers where hosts have several; in natural order.
+fn one_per_server(servers: &NameTable) -> (NameTable, Vec<Option<ServerId>>) {
+    let (sorted, new_id) = servers.sorted_naturally();
+    let mut homes = vec![None; servers.len()];
+    (0..).zip(new_id).for_each(|(server, id)| homes[id as usize] = Some(ServerId(server)));
+    let mut hosts = NameTable::new();
+    let is_alone = sorted.iter().all(|server| hosts.insert(host_of(server), "process").is_ok());
+    (if is_alone { hosts } else { sorted }, homes)
 }
 
 /// The id of a name. A new name is added.
@@ -127,11 +180,19 @@ fn id(name: &str, names: &mut NameTable, kind: &'static str) -> Result<u32, Mode
     Ok(names.len() as u32 - 1)
 }
 
-/// Writes which process does each task, and where it reads each input, in order of rows.
-pub fn write_assignment(input: &WorkInput, found: &Assignment, mut out: impl Write) -> io::Result<()> {
+/// Writes which process does each task, and where it reads each input, in order of rows; of one process, if `only` names
+/// it.
+pub fn write_assignment(
+    input: &WorkInput,
+    found: &Assignment,
+    only: Option<ProcessId>,
+    mut out: impl Write,
+) -> io::Result<()> {
     let processes: Vec<String> = input.processes.iter().map(quoted).collect();
     writeln!(out, "task,process,local_bytes,remote_bytes,from")?;
-    for (task, name) in input.tasks.iter().map(quoted).enumerate() {
+    let is_wanted = |task: usize| only.is_none_or(|only| found.processes[task] == only);
+    for (task, name) in input.tasks.iter().enumerate().filter(|(task, _)| is_wanted(*task)) {
+        let name = quoted(name);
         let (local, remote) = found.task_bytes(&input.work, task);
         let sources = found.sources[input.work.inputs(task)].iter();
         let from: Vec<&str> = sources.map(|server| input.servers.name(server.0)).collect();

@@ -158,6 +158,11 @@ impl<R: BufRead> Table<R> {
         Ok(self.field(column)?.unwrap_or_default())
     }
 
+    /// The line of the current record.
+    pub(crate) fn line(&self) -> u64 {
+        self.records.line()
+    }
+
     /// An error about the current record.
     pub(crate) fn error(&self, message: impl std::fmt::Display) -> InputError {
         self.records.error(message)

@@ -1,9 +1,10 @@
 //! Sources by the addresses that people write.
 
 use crate::error::{Problem, StoreError};
-use crate::{Folder, Hdfs, Http, S3, Source};
+use crate::{Folder, Hdfs, Http, S3, Source, WebHdfs};
 
-/// Opens the source at an address: `hdfs://…`, `s3://…`, `http://…`, `https://…`, `file:///…` or a path. Nothing is asked of it yet.
+/// Opens the source at an address: `hdfs://…`, `webhdfs://…`, `s3://…`, `http://…`, `https://…`, `file:///…` or a path.
+/// Nothing is asked of it yet.
 ///
 /// An address of a web server that ends with `/` is a folder, any other a single file.
 pub fn open(address: &str) -> Result<Box<dyn Source>, StoreError> {
@@ -17,9 +18,10 @@ pub fn open(address: &str) -> Result<Box<dyn Source>, StoreError> {
         Some(("http" | "https", _)) => Ok(Box::new(Http::new(address)?)),
         Some(("s3", _)) => Ok(Box::new(S3::new(address)?)),
         Some(("hdfs", _)) => Ok(Box::new(Hdfs::new(address)?)),
+        Some(("webhdfs" | "swebhdfs" | "webhdfs+https", _)) => Ok(Box::new(WebHdfs::new(address)?)),
         Some((scheme, _)) => {
             let problem = format!(
-                "{scheme}:// is not known; give hdfs://, s3://, http://, https://, file:/// or a path"
+                "{scheme}:// is not known; give hdfs://, webhdfs://, s3://, http://, https://, file:/// or a path"
             );
             Err(Problem::Unsupported(problem).at(address))
         }

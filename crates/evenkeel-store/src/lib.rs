@@ -30,6 +30,7 @@ mod hdfs;
 mod http;
 mod metalink;
 mod s3;
+mod webhdfs;
 mod xml;
 
 use std::fmt::Debug;
@@ -51,14 +52,15 @@ pub use hdfs::fuzz as hdfs_fuzz;
 pub use http::{Announced, Http, announced, fetch, over_http};
 pub use metalink::{Metalink, MirroredFile, Origin};
 pub use s3::S3;
+pub use webhdfs::WebHdfs;
 
 /// The bytes of a range, in order, as they come.
 pub type Body = BoxStream<'static, Result<Bytes, StoreError>>;
 
 /// Storage with one or more servers.
 pub trait Source: Debug + Send + Sync {
-    /// The names of its servers, by which people know them. [`Extent::servers`] counts in this list, which may grow
-    /// while the source is listed.
+    /// The names of its servers, by which people know them. [`Extent::servers`] counts in this list. Sources that learn
+    /// them from a listing know them all once it is complete; those that are known keep their numbers.
     fn servers(&self) -> Vec<String>;
 
     /// Whether all data was compared, on its way, with checksums that the storage keeps of it, so that
@@ -71,6 +73,11 @@ pub trait Source: Debug + Send + Sync {
     /// servers take long to begin.
     fn usual_slots(&self) -> u32 {
         2
+    }
+
+    /// Where other programs find an object.
+    fn url<'a>(&self, object: &'a Object) -> &'a str {
+        &object.address
     }
 
     /// Lists all objects, in pages as they come. Each object is listed once, in no particular order.

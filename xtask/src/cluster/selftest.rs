@@ -66,6 +66,8 @@ fn test(kind: Kind, first: &Value, up_again: &[&str]) -> Result<()> {
             // The suite of sources, and the commands of the how-to.
             conforms("a_real_hdfs", &[&folder, &http])?;
             conforms("the_page_on_hdfs_with_a_real_one", &[&folder, &http])?;
+            let host = node.trim_start_matches("http://").trim_end_matches("/webhdfs/v1/");
+            conforms("a_real_webhdfs", &[&format!("EVENKEEL_TEST_WEBHDFS=webhdfs://{host}/websuite")])?;
         }
         Kind::Nginx | Kind::Xrootd => {}
     }

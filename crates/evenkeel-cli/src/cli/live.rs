@@ -18,7 +18,7 @@ fn policy_help() -> String {
 /// Where data is.
 #[derive(Debug, Default, Args)]
 pub struct SourceArgs {
-    /// A mirror of the data: a path, file:///…, http://…, https://…, s3://…, hdfs://…, root://…, davs://…; once for each mirror
+    /// A mirror of the data: a path, file:///…, http://…, https://…, s3://…, hdfs://…, webhdfs://…, root://…, davs://…; once for each mirror
     #[arg(long = "mirror", value_name = "ADDRESS")]
     pub mirrors: Vec<String>,
     /// A manifest of objects and the addresses of their replicas, as CSV: key,bytes,replicas, and sha256 if it is known

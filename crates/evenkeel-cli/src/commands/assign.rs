@@ -1,17 +1,25 @@
 //! `evenkeel assign`: which process does each task, near its data.
 
+mod hosts;
+mod lists;
+mod tasks;
+
 use std::cmp::Reverse;
+use std::io::Read;
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
-use evenkeel::assign::{Assignment, Measures, Unfit};
+use anyhow::{Context, Result, bail, ensure};
+use evenkeel::assign::{Assignment, Measures, ProcessId, Unfit};
 use evenkeel::model::shown;
 use evenkeel::policy::{AssignFn, Policy, assignments};
-use evenkeel_formats::{self as formats, InputError, WorkInput};
+use evenkeel_formats::{self as formats, InputError, Processes, WorkInput};
 use serde::Serialize;
 
+use self::lists::Lists;
+use self::tasks::Splits;
+use super::get::ranks;
 use super::{Outcome, unknown};
-use crate::cli::AssignArgs;
+use crate::cli::{AssignArgs, AssignFormat, RankName};
 use crate::html;
 use crate::input::Source;
 use crate::output::{targets, tell};
@@ -34,31 +42,42 @@ struct Summary {
     max_tasks: u64,
     min_tasks: u64,
     max_served_bytes: u64,
+    /// Backlogs included, if any are given.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    max_load_bytes: Option<u64>,
 }
 
 pub(super) fn run(args: &AssignArgs) -> Result<Outcome> {
     let asked = args.policy.as_deref().map(named).transpose()?;
-    let inputs: Vec<&Path> = args.tasks.as_deref().into_iter().chain([args.processes.as_path()]).collect();
+    let is_auto = args.processes.as_deref() == Some(Path::new("auto"));
+    let files = [&args.processes, &args.hosts, &args.inputs, &args.servers].map(Option::as_deref);
+    let files = files.into_iter().flatten().filter(|path| !(is_auto && *path == Path::new("auto")));
+    let inputs: Vec<&Path> = args.tasks.as_deref().into_iter().chain(files).collect();
     if inputs.iter().filter(|path| **path == Path::new("-")).count() > 1 {
-        bail!("-: standard input can only be read once; name a file for the tasks or the processes");
+        bail!("-: standard input can only be read once; name files for the others");
     }
-    let outputs = [("--out", args.out.as_deref()), ("--html", args.html.as_deref())];
-    let [out, page] = targets(outputs, &inputs)?;
-    let (tasks, processes) =
-        (args.storage.open_tasks(args.tasks.as_deref())?, Source::open(&args.processes)?);
-    let input = formats::read_work(
-        (tasks.reader, &args.columns.reading(&tasks.name)),
-        (processes.reader, &args.columns.reading(&processes.name)),
-    )?;
+    let options = [
+        ("--out", args.out.as_deref()),
+        ("--splits", args.splits.as_deref()),
+        ("--served", args.served.as_deref()),
+        ("--html", args.html.as_deref()),
+    ];
+    let [out, splits_out, served_out, page] = targets(options, &inputs)?;
+    args.lists.as_deref().map(lists::make_folder).transpose()?;
+    let (tasks, splits) = opened(args)?;
+    let file = tasks.name.clone();
+    let (input, backlogs) = read(args, tasks, is_auto)?;
+    let rank = args.rank.map(|rank| rank_of(rank, &input)).transpose()?;
     let (policy, assign) = asked.map_or_else(|| usual(&input), Ok)?;
     let found = assign(&input.work).map_err(|Unfit::SeveralInputs(task)| {
         let task = shown(input.tasks.name(task));
         let remedy = "take opass-multi or opass-exact";
         let message =
             format!("task `{task}` has several inputs, but opass-single allows one per task; {remedy}");
-        InputError { file: tasks.name.clone(), line: None, message }
+        InputError { file: file.clone(), line: None, message }
     })?;
     let measures = found.measures(&input.work);
+    let loads: Vec<u64> = backlogs.iter().zip(&measures.served_bytes).map(|(a, b)| a + b).collect();
     let summary = Summary {
         format: 1,
         policy: policy.name,
@@ -70,9 +89,27 @@ pub(super) fn run(args: &AssignArgs) -> Result<Outcome> {
         max_tasks: measures.max_tasks,
         min_tasks: measures.min_tasks,
         max_served_bytes: measures.max_served_bytes(),
+        max_load_bytes: args.servers.as_ref().and_then(|_| loads.iter().copied().max()),
     };
+    let lists = Lists { input: &input, found: &found, splits: splits.as_ref(), rank };
     if let Some(out) = out {
-        out.write(|file| formats::write_assignment(&input, &found, file))?;
+        out.write(|file| match args.format {
+            AssignFormat::Csv => formats::write_assignment(&input, &found, rank, file),
+            AssignFormat::Json => lists.write_json(file),
+        })?;
+    }
+    if let Some((out, splits)) = splits_out.zip(splits.as_ref()) {
+        out.write(|file| lists.write_splits(splits, args.format, file))?;
+    }
+    if let Some(folder) = &args.lists {
+        lists.write_folder(folder)?;
+    }
+    if let Some(out) = served_out {
+        out.write(|file| {
+            writeln!(file, "server,backlog")?;
+            let rows = input.servers.iter().map(formats::quoted).zip(&loads);
+            rows.into_iter().try_for_each(|(server, load)| writeln!(file, "{server},{load}"))
+        })?;
     }
     if let Some(out) = page {
         let page = page_of(&input, policy, &found, &measures);
@@ -82,8 +119,87 @@ pub(super) fn run(args: &AssignArgs) -> Result<Outcome> {
         true => serde_json::to_string(&summary)? + "\n",
         false => for_people(&input, policy, &found, &measures),
     };
-    tell(&text, &[args.out.as_deref(), args.html.as_deref()])?;
+    tell(&text, &options.map(|(_, path)| path))?;
     Ok(Outcome::Done)
+}
+
+/// The tasks, and where their inputs are if they are on real storage.
+fn opened(args: &AssignArgs) -> Result<(Source, Option<Splits>)> {
+    if let Some(file) = args.tasks.as_deref().filter(|path| !args.storage.is_storage(path)) {
+        let for_storage = [("--inputs", args.inputs.is_some()), ("--splits", args.splits.is_some())];
+        if let Some((option, _)) = for_storage.into_iter().find(|(_, is_given)| *is_given) {
+            bail!(
+                "{option} is for tasks on real storage, and {} is a file of tasks; leave it out",
+                file.display()
+            );
+        }
+        return Ok((Source::open(file)?, None));
+    }
+    let (source, splits) = tasks::listed(args)?;
+    Ok((source, Some(splits)))
+}
+
+/// Reads tasks and processes, and what servers have to serve to others.
+fn read(args: &AssignArgs, tasks: Source, is_auto: bool) -> Result<(WorkInput, Vec<u64>)> {
+    let of_tasks = (tasks.reader, &args.columns.reading(&tasks.name));
+    let on_hosts = match &args.hosts {
+        _ if is_auto => Some(hosts::of_launcher(&variable)?),
+        Some(path) => {
+            let Source { name, mut reader } = Source::open(path)?;
+            let mut text = String::new();
+            reader.read_to_string(&mut text).with_context(|| format!("{name}: cannot read it"))?;
+            Some(hosts::of_machine_file(&text).with_context(|| name)?)
+        }
+        None => None,
+    };
+    let mut input = match (on_hosts, &args.processes) {
+        (Some(hosts), _) => formats::read_work_for::<&[u8]>(of_tasks, Processes::OnHosts(&hosts))?,
+        (None, None) => formats::read_work_for::<&[u8]>(of_tasks, Processes::OnePerServer)?,
+        (None, Some(path)) => {
+            let processes = Source::open(path)?;
+            formats::read_work(of_tasks, (processes.reader, &args.columns.reading(&processes.name)))?
+        }
+    };
+    let mut backlogs = vec![0; input.servers.len()];
+    if let Some(path) = &args.servers {
+        let source = Source::open(path)?;
+        let nodes = formats::read_servers(source.reader, &args.columns.reading(&source.name))?;
+        for (name, server) in nodes.names.iter().zip(&nodes.nodes) {
+            if let Some(id) = input.servers.find(name) {
+                backlogs[id as usize] = server.backlog;
+            }
+        }
+        input.work = input
+            .work
+            .beside(backlogs.clone())
+            .map_err(|error| InputError::new(&source.name, None, error))?;
+    }
+    Ok((input, backlogs))
+}
+
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
+}
+
+/// The process that a rank names.
+fn rank_of(rank: RankName, input: &WorkInput) -> Result<ProcessId> {
+    let n = input.work.n_processes();
+    let rank = match rank {
+        RankName::Of(rank) => rank,
+        RankName::Auto => {
+            let found = ranks::launched(&variable)?.context(
+                "--rank auto finds no rank: neither Open MPI, MPICH nor Slurm has started this process; name it by --rank",
+            )?;
+            ensure!(
+                found.of as usize == n,
+                "the launcher has started {} processes, but there are {n} here; name their hosts by --hosts",
+                found.of
+            );
+            found.rank
+        }
+    };
+    ensure!((rank as usize) < n, "there is no rank {rank} of {n}; ranks count from 0");
+    Ok(ProcessId(rank))
 }
 
 fn named(name: &str) -> Result<(&'static Policy, AssignFn)> {

@@ -1,6 +1,6 @@
 //! `evenkeel get`: reads a data set by a plan.
 
-mod ranks;
+pub(super) mod ranks;
 mod verify;
 
 use std::collections::HashMap;

@@ -39,14 +39,19 @@ impl Filter {
     }
 
     fn wants(&self, key: &str) -> bool {
-        let options = MatchOptions { require_literal_separator: true, ..MatchOptions::default() };
-        let matches = |pattern: &Pattern| pattern.matches_with(key, options);
+        let matches = |pattern: &Pattern| is_match(pattern, key);
         (self.included.is_empty() || self.included.iter().any(matches)) && !self.excluded.iter().any(matches)
     }
 }
 
+/// Whether a key matches a pattern.
+pub(super) fn is_match(pattern: &Pattern, key: &str) -> bool {
+    let options = MatchOptions { require_literal_separator: true, ..MatchOptions::default() };
+    pattern.matches_with(key, options)
+}
+
 /// A pattern for keys. One without `/` is for names in any folder; one that ends with `/` is for all that is below.
-fn pattern(text: &str) -> Result<Pattern> {
+pub(super) fn pattern(text: &str) -> Result<Pattern> {
     let full = match text.strip_suffix('/') {
         Some(folder) => format!("{folder}/**"),
         None if text.contains('/') => text.to_owned(),

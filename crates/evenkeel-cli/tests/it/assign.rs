@@ -147,7 +147,11 @@ fn wrong_usage() {
     refused(tasks, procs, &["--html", "out.csv"], &["--out and --html", "same file"]);
     let folder = folder_with(&[("tasks.csv", TASKS), ("procs.csv", PROCS)]);
     let wrong = [
-        "tasks.csv",
+        "--processes procs.csv",
+        "tasks.csv --processes procs.csv --hosts procs.csv",
+        "tasks.csv --rank -1",
+        "tasks.csv --inputs procs.csv",
+        "tasks.csv --hosts tasks.csv --out tasks.csv",
         "missing.csv --processes procs.csv",
         "tasks.csv --processes missing.csv",
         "- --processes -",

@@ -10,6 +10,7 @@ use std::process::Command;
 
 use super::bucket::{Buckets, Guard};
 use super::hadoop::Hadoop;
+use super::namenode::Cluster;
 use super::root;
 use super::web::{proxied, serve};
 
@@ -130,6 +131,15 @@ fn the_page_on_hdfs_with_a_real_one() {
     assert!(run_document_with(&root().join("docs/hdfs.md"), &[("NAMENODE", &namenode)]) >= 5);
 }
 
+/// The commands of the page on HDFS over HTTP find a small cluster.
+fn cluster() -> Cluster {
+    let cluster = Cluster::start(true);
+    for (name, bytes) in [("numbers", 150_000), ("squares", 50_000)] {
+        cluster.put(&format!("data/{name}"), &vec![b'7'; bytes]);
+    }
+    cluster
+}
+
 fn copy_examples(to: &Path) {
     fs::create_dir_all(to).unwrap();
     for entry in fs::read_dir(root().join("examples")).unwrap() {
@@ -161,6 +171,9 @@ fn run_document_with(path: &Path, more: &[(&str, &str)]) -> usize {
     let mut variables: Vec<(&str, &str)> = proxied(&proxy).to_vec();
     variables.extend(more);
     variables.extend(stores.iter().map(|(name, buckets)| (*name, buckets.server.address.as_str())));
+    let cluster = cluster();
+    let namenode = cluster.namenode.address.replace("http://", "");
+    variables.push(("NAMENODE_HTTP", &namenode));
     for block in text.split("```console\n").skip(1) {
         let block = block.split("```").next().unwrap();
         for entry in block.split("$ ").skip(1) {

@@ -4,6 +4,7 @@
 
 mod apply;
 mod assign;
+mod assign_storage;
 mod bad_input;
 mod browser;
 #[allow(dead_code)] // the tests of sources use the rest
@@ -20,6 +21,9 @@ mod get;
 mod hadoop;
 mod import;
 mod interrupted;
+#[allow(dead_code)]
+#[path = "../../../evenkeel-store/tests/it/namenode.rs"]
+mod namenode;
 mod outputs;
 mod pages;
 mod place;
@@ -34,6 +38,7 @@ mod steps;
 mod unequal;
 mod units;
 mod web;
+mod webhdfs;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -228,6 +228,12 @@ impl Catalogue {
         (number < self.n_objects() && self.key(number) == key).then_some(number)
     }
 
+    /// Where other programs find an object: the address of its first copy.
+    pub fn url<'a>(&self, object: &'a CatalogueObject) -> &'a str {
+        let first = object.copies.first();
+        first.map_or(object.key.as_str(), |copy| self.sources[copy.source].url(&copy.object))
+    }
+
     /// The name of an object.
     pub fn key(&self, number: usize) -> &str {
         self.objects.key(number)

@@ -86,7 +86,7 @@ pub async fn announced(address: &str) -> Result<Announced, StoreError> {
 pub async fn fetch(address: &str, most_bytes: usize) -> Result<Vec<u8>, StoreError> {
     let (http, url) = (Http::new(address)?, parse(address)?);
     let response = http.send(http.request(Method::GET, url.clone()), &url).await?;
-    listing::body(response, &url, most_bytes).await
+    listing::body(response, most_bytes).await.map_err(|problem| problem.at(url.as_str()))
 }
 
 /// A link in a header (RFC 8288).

@@ -72,21 +72,18 @@ pub(super) fn key(base: &Url, url: &Url) -> Result<String, StoreError> {
 
 async fn text(response: Response, url: &Url) -> Result<String, StoreError> {
     let no_text = |_| Problem::Damaged("its index is not UTF-8".to_owned()).at(url.as_str());
-    String::from_utf8(body(response, url, MOST_BYTES).await?).map_err(no_text)
+    let bytes = body(response, MOST_BYTES).await.map_err(|problem| problem.at(url.as_str()))?;
+    String::from_utf8(bytes).map_err(no_text)
 }
 
 /// All of an answer, if it is not too long.
-pub(super) async fn body(
-    mut response: Response,
-    url: &Url,
-    most_bytes: usize,
-) -> Result<Vec<u8>, StoreError> {
+pub(crate) async fn body(mut response: Response, most_bytes: usize) -> Result<Vec<u8>, Problem> {
     let mut bytes = Vec::new();
     let (mut since, mut n_before) = (Instant::now(), 0);
     loop {
         if since.elapsed() >= SILENCE {
             if bytes.len() - n_before < TRICKLE {
-                return Err(Problem::TimedOut.at(url.as_str()));
+                return Err(Problem::TimedOut);
             }
             (since, n_before) = (Instant::now(), bytes.len());
         }
@@ -94,10 +91,10 @@ pub(super) async fn body(
             Ok(Some(chunk)) if bytes.len() + chunk.len() <= most_bytes => bytes.extend_from_slice(&chunk),
             Ok(Some(_)) => {
                 let problem = format!("it has more than {} MiB", most_bytes >> 20);
-                return Err(Problem::Unsupported(problem).at(url.as_str()));
+                return Err(Problem::Unsupported(problem));
             }
             Ok(None) => return Ok(bytes),
-            Err(error) => return Err(answer::broken(&error).at(url.as_str())),
+            Err(error) => return Err(answer::broken(&error.without_url())),
         }
     }
 }

@@ -19,6 +19,7 @@ use crate::{Body, Object, Page, Source, Unreadable};
 
 pub use announced::{Announced, announced, fetch};
 pub use grid::over_http;
+pub(crate) use listing::body;
 
 /// A connection that takes longer than this will not come.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -54,7 +55,8 @@ impl Http {
     /// The same with this bearer token, or without one.
     pub(crate) fn with_token(address: &str, token: Option<String>) -> Result<Self, StoreError> {
         let base = parse(address)?;
-        let client = client(token).map_err(|what| Problem::Unsupported(what).at(address))?;
+        let redirects = redirect::Policy::limited(MOST_REDIRECTS);
+        let client = client(token, redirects).map_err(|what| Problem::Unsupported(what).at(address))?;
         Ok(Self { servers: [server_of(&base)], base, client })
     }
 
@@ -166,8 +168,8 @@ pub(crate) fn server_name(address: &str) -> Result<String, StoreError> {
     parse(address).map(|url| server_of(&url))
 }
 
-/// A client that follows few redirects and waits for nobody for ever.
-fn client(token: Option<String>) -> Result<Client, String> {
+/// A client that waits for nobody for ever.
+pub(crate) fn client(token: Option<String>, redirects: redirect::Policy) -> Result<Client, String> {
     // Whoever installs a provider first wins, and all of them are this one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut headers = HeaderMap::new();
@@ -183,7 +185,7 @@ fn client(token: Option<String>) -> Result<Client, String> {
         .http1_title_case_headers()
         .connect_timeout(CONNECT_TIMEOUT)
         .read_timeout(SILENCE)
-        .redirect(redirect::Policy::limited(MOST_REDIRECTS))
+        .redirect(redirects)
         .user_agent(concat!("evenkeel/", env!("CARGO_PKG_VERSION")))
         .build();
     client.map_err(|error| format!("cannot set up HTTP: {error}"))

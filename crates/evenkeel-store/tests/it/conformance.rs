@@ -3,7 +3,8 @@
 //! `EVENKEEL_TEST_S3` names a bucket to which the suite may write, such as
 //! `s3://bucket/suite/?endpoint=http://10.77.0.11:3900`, with credentials as usual. `cargo xtask cluster selftest garage`
 //! does. `EVENKEEL_TEST_HDFS` likewise names a folder, such as `hdfs://n1:8020/suite`, and `EVENKEEL_TEST_HDFS_HTTP` where
-//! it is written, `http://n1:9870`. Blocks of 64 KiB must be allowed there.
+//! it is written, `http://n1:9870`. Blocks of 64 KiB must be allowed there. `EVENKEEL_TEST_WEBHDFS` is such a folder by
+//! HTTP, `webhdfs://n1:9870/suite`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -17,6 +18,7 @@ use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::bucket::{Buckets, etag};
 use crate::hadoop::Hadoop;
+use crate::namenode::Cluster;
 use crate::serve::{Reply, Server};
 
 /// Storage that a test can fill and change.
@@ -383,4 +385,74 @@ async fn a_real_hdfs() {
     let hdfs = RealHdfs { address, url: format!("{web}/webhdfs/v1/{path}") };
     hdfs.remove("");
     conforms(&hdfs).await;
+}
+
+impl Storage for Cluster {
+    fn address(&self) -> String {
+        Self::address(self, "some/wh ere/")
+    }
+
+    fn put(&self, key: &str, data: &[u8]) {
+        self.put(&format!("some/wh ere/{key}"), data);
+    }
+
+    fn remove(&self, key: &str) {
+        self.remove(&format!("some/wh ere/{key}"));
+    }
+}
+
+#[tokio::test]
+async fn a_small_webhdfs() {
+    conforms(&Cluster::start(true)).await;
+}
+
+/// As a router of a federation has it.
+#[tokio::test]
+async fn a_small_webhdfs_without_inodes() {
+    conforms(&Cluster::start(false)).await;
+}
+
+/// A folder of a real HDFS, written by curl.
+struct RealWebHdfs {
+    address: String,
+}
+
+impl RealWebHdfs {
+    fn curl(&self, args: &[&str], key: &str, query: &str) {
+        let folder = self.address.replacen("webhdfs://", "", 1);
+        let (namenode, path) = folder.trim_end_matches('/').split_once('/').unwrap();
+        let path = format!("{path}/{key}");
+        let path = utf8_percent_encode(&path, RESERVED);
+        let user = std::env::var("HADOOP_USER_NAME").or(std::env::var("USER")).unwrap_or("root".to_owned());
+        let url = format!("http://{namenode}/webhdfs/v1/{path}?{query}&user.name={user}");
+        let output =
+            Command::new("curl").args(["-sS", "--fail", "-L"]).args(args).arg(&url).output().unwrap();
+        assert!(output.status.success(), "{url}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+impl Storage for RealWebHdfs {
+    fn address(&self) -> String {
+        self.address.clone()
+    }
+
+    fn put(&self, key: &str, data: &[u8]) {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        fs::write(file.path(), data).unwrap();
+        let args = ["-X", "PUT", "-T", file.path().to_str().unwrap()];
+        self.curl(&args, key, "op=CREATE&overwrite=true&blocksize=65536");
+    }
+
+    fn remove(&self, key: &str) {
+        self.curl(&["-X", "DELETE"], key, "op=DELETE");
+    }
+}
+
+#[tokio::test]
+async fn a_real_webhdfs() {
+    let Ok(address) = std::env::var("EVENKEEL_TEST_WEBHDFS") else {
+        println!("skipped: EVENKEEL_TEST_WEBHDFS names no folder; `cargo xtask cluster selftest hdfs` does");
+        return;
+    };
+    conforms(&RealWebHdfs { address }).await;
 }

@@ -6,5 +6,7 @@ mod bucket;
 mod conformance;
 mod hadoop;
 mod hdfs;
+mod namenode;
 mod s3;
 mod serve;
+mod webhdfs;

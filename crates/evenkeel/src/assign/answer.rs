@@ -8,7 +8,8 @@ use crate::model::ServerId;
 pub struct Assignment {
     /// The process of each task.
     pub processes: Vec<ProcessId>,
-    /// The server that each input is read from: the one on the process's own host, if it holds the input.
+    /// The server that each input is read from: the one on the process's own host, if it holds the input and has not too
+    /// much to serve to others.
     pub sources: Vec<ServerId>,
     /// No assignment that is as even as this one reads more bytes from its own hosts. Even means the number of tasks
     /// or, for `opass-single` with different sizes, that no process reads more bytes. For `opass-dynamic` the bound is

@@ -9,6 +9,7 @@
 //! * [`opass_single`] – one input per task: as many as possible local, by maximum flow (§4.2).
 //! * [`opass_multi`] – several inputs: processes propose to tasks (§4.3, Algorithm 1); [`opass_exact`] – the optimum.
 //! * [`opass_dynamic`] – lists that guide processes that ask for one task after another (§4.4).
+//! * [`Work::beside`] – several tenants: servers that have other work, too (§4.5).
 //! * [`odds`] – how many reads are local without planning (§3).
 
 mod answer;

@@ -4,6 +4,10 @@
 //! Paper 003 §3.2 reads what is not local from a replica drawn at random ([`drawn`]), which causes the imbalance that
 //! it finds. [`balanced`] is instead the balancer of its §4.5, with the local reads as backlog. It is exact for inputs
 //! of one size. Otherwise it takes the largest first, each from the server that serves the least.
+//!
+//! Beside the work of other tenants, servers have backlogs from the start. The threshold of §4.5 is the largest input: if
+//! servers would differ by more than that, inputs that are local are read elsewhere, too, where that lowers the most that
+//! a server has to serve.
 
 use super::{ProcessId, Work};
 use crate::draw::Draw;
@@ -16,18 +20,36 @@ const MOST_SWEEPS: usize = 4;
 
 /// Where processes read the inputs of their tasks so that no server has to serve much more than others.
 pub fn balanced(work: &Work, processes: &[ProcessId]) -> Vec<ServerId> {
-    let (mut sources, mut remote) = local(work, processes);
+    let (sources, remote) = local(work, processes);
+    let near = spread(work, sources, remote);
+    let Some(backlogs) = work.backlogs() else { return near };
+    let extremes = |sources: &[ServerId]| {
+        let mut loads = backlogs.to_vec();
+        sources.iter().enumerate().for_each(|(input, server)| loads[server.index()] += work.bytes(input));
+        (loads.iter().copied().min().unwrap_or(0), loads.into_iter().max().unwrap_or(0))
+    };
+    let (least, most) = extremes(&near);
+    let largest = (0..work.n_inputs()).map(|input| work.bytes(input)).max().unwrap_or(0);
+    if most - least <= largest {
+        return near;
+    }
+    let even = spread(work, near.clone(), (0..work.n_inputs()).collect());
+    if extremes(&even).1 < most { even } else { near }
+}
+
+/// Reads some inputs, `remote`, so that no server has to serve much more than others, given where the others are read.
+fn spread(work: &Work, mut sources: Vec<ServerId>, mut remote: Vec<usize>) -> Vec<ServerId> {
     if remote.is_empty() {
         return sources;
     }
-    let mut served = vec![0_u64; work.n_servers()];
+    let mut served = work.backlogs().map_or_else(|| vec![0; work.n_servers()], <[u64]>::to_vec);
     let mut is_remote = vec![false; sources.len()];
     remote.iter().for_each(|&input| is_remote[input] = true);
     for (input, source) in sources.iter().enumerate().filter(|(input, _)| !is_remote[*input]) {
         served[source.index()] += work.bytes(input);
     }
     if let Some(size) = work.common_size().filter(|&size| size > 0) {
-        let placed = level_remote(work, &remote, served.iter().map(|bytes| bytes / size));
+        let placed = level_remote(work, &remote, served.iter().map(|bytes| bytes.div_ceil(size)));
         remote.iter().zip(placed).for_each(|(&input, server)| sources[input] = server);
         return sources;
     }

@@ -52,9 +52,27 @@ pub struct Work {
     replica_ends: Vec<u32>,
     homes: Vec<Option<ServerId>>,
     n_servers: usize,
+    /// What each server has to serve to others; empty if there are none.
+    backlogs: Vec<u64>,
 }
 
 impl Work {
+    /// The same work beside that of others: how many bytes each server has to serve to them.
+    pub fn beside(self, backlogs: Vec<u64>) -> Result<Self, WorkError> {
+        if backlogs.len() != self.n_servers {
+            return Err(WorkError::NoSuchServer(backlogs.len().min(self.n_servers) as u32));
+        }
+        let mut bytes = backlogs.iter().copied().chain([self.total_bytes]);
+        bytes.try_fold(0_u64, u64::checked_add).ok_or(WorkError::TooManyBytes)?;
+        let is_beside_others = backlogs.iter().any(|&bytes| bytes > 0);
+        Ok(Self { backlogs: if is_beside_others { backlogs } else { Vec::new() }, ..self })
+    }
+
+    /// What each server has to serve to others, if any has.
+    pub(super) fn backlogs(&self) -> Option<&[u64]> {
+        Some(self.backlogs.as_slice()).filter(|backlogs| !backlogs.is_empty())
+    }
+
     /// The number of tasks.
     pub fn n_tasks(&self) -> usize {
         self.input_ends.len()
@@ -276,7 +294,8 @@ impl WorkBuilder {
         if let Some(unknown) = named.copied().find(|server| server.index() >= n_servers) {
             return Err(WorkError::NoSuchServer(unknown.0));
         }
-        Ok(Work { input_ends, bytes, total_bytes, replicas, replica_ends, homes, n_servers })
+        let backlogs = Vec::new();
+        Ok(Work { input_ends, bytes, total_bytes, replicas, replica_ends, homes, n_servers, backlogs })
     }
 }
 

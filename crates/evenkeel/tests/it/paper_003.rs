@@ -320,6 +320,49 @@ fn single_is_maximal_for_equal_chunks() {
     });
 }
 
+/// The least that the fullest server may have to serve, wherever inputs are read.
+fn least_load(work: &Work, backlogs: &[u64]) -> u64 {
+    let sets: Vec<&[ServerId]> = (0..work.n_inputs()).map(|input| work.replicas().of(input)).collect();
+    let n: usize = sets.iter().map(|set| set.len()).product();
+    let load = |mut code: usize| {
+        let mut loads = backlogs.to_vec();
+        for (input, set) in sets.iter().enumerate() {
+            loads[set[code % set.len()].index()] += work.bytes(input);
+            code /= set.len();
+        }
+        loads.into_iter().max().unwrap_or(0)
+    };
+    (0..n).map(load).min().unwrap_or(0)
+}
+
+/// Paper 003 §4.5: beside another tenant, data is read where it is local while servers are about equally busy, otherwise
+/// so that the fullest has the least to do.
+#[test]
+fn tenants_share_servers() {
+    let backlogs = prop::collection::vec(0..9_u64, 4);
+    proptest!(config(1500), |(work in works(0..=1, Just(2_u64).boxed()), backlogs in backlogs)| {
+        let backlogs: Vec<u64> = backlogs[..work.n_servers()].iter().map(|n| 2 * n).collect();
+        let alone = opass_single::assign(&work).unwrap();
+        let beside = work.clone().beside(backlogs.clone()).unwrap();
+        let found = opass_single::assign(&beside).unwrap();
+        prop_assert_eq!(&found.processes, &alone.processes);
+        let served = found.measures(&beside).served_bytes;
+        let loads: Vec<u64> = served.iter().zip(&backlogs).map(|(a, b)| a + b).collect();
+        let (least, most) = (loads.iter().min().copied().unwrap_or(0), loads.iter().max().copied().unwrap_or(0));
+        let is_quiet = backlogs.iter().all(|&bytes| bytes == 0);
+        prop_assert!(is_quiet || most - least <= 2 || most == least_load(&work, &backlogs), "{loads:?}");
+        let quiet = work.clone().beside(vec![0; work.n_servers()]).unwrap();
+        prop_assert_eq!(opass_single::assign(&quiet).unwrap(), alone);
+    });
+    let work = chunks(&[&[0, 1], &[0, 1]], 2, &[Some(0), Some(0)]);
+    let far = work.clone().beside(vec![9, 0]).unwrap();
+    assert_eq!(opass_single::assign(&far).unwrap().measures(&far).served_bytes, [0, 2]);
+    let near = work.clone().beside(vec![0, 2]).unwrap();
+    assert_eq!(opass_single::assign(&near).unwrap().measures(&near).served_bytes, [2, 0]);
+    assert_eq!(work.clone().beside(vec![1]).unwrap_err(), WorkError::NoSuchServer(1));
+    assert_eq!(work.beside(vec![u64::MAX, 0]).unwrap_err(), WorkError::TooManyBytes);
+}
+
 /// With chunks of different sizes the bound is kept.
 #[test]
 fn single_with_different_chunks() {

@@ -24,7 +24,10 @@ pub(super) fn rank(
         (Some(rank), Some(Ranks::Of(of))) => Rank { rank, of },
         (None, Some(Ranks::Of(_))) => bail!("name the rank of this process by --rank, or say --ranks auto"),
         (Some(_), Some(Ranks::Auto)) => bail!("--ranks auto finds the rank itself; leave out --rank"),
-        (None, Some(Ranks::Auto)) => launched(variable)?,
+        (None, Some(Ranks::Auto)) => launched(variable)?.context(
+            "--ranks auto finds no rank: neither Open MPI, MPICH nor Slurm has started this process; start it by srun or \
+             mpirun, or name --rank and --ranks",
+        )?,
     };
     if rank.rank >= rank.of {
         bail!("there is no rank {} of {}; ranks count from 0", rank.rank, rank.of);
@@ -32,18 +35,16 @@ pub(super) fn rank(
     Ok(Some(rank))
 }
 
-fn launched(variable: &dyn Fn(&str) -> Option<String>) -> Result<Rank> {
+/// The rank that a launcher has given this process.
+pub(in crate::commands) fn launched(variable: &dyn Fn(&str) -> Option<String>) -> Result<Option<Rank>> {
     for (launcher, rank, of) in LAUNCHERS {
         let (Some(rank_text), Some(of_text)) = (variable(rank), variable(of)) else { continue };
         let number = |name: &str, text: &str| -> Result<u32> {
             text.parse().with_context(|| format!("{name}, which {launcher} sets, is `{text}` and no number"))
         };
-        return Ok(Rank { rank: number(rank, &rank_text)?, of: number(of, &of_text)? });
+        return Ok(Some(Rank { rank: number(rank, &rank_text)?, of: number(of, &of_text)? }));
     }
-    bail!(
-        "--ranks auto finds no rank: neither Open MPI, MPICH nor Slurm has started this process; start it by srun or mpirun, \
-         or name --rank and --ranks"
-    )
+    Ok(None)
 }
 
 #[cfg(test)]
