@@ -83,8 +83,6 @@ pub(crate) fn configure(state: &Path, name_nodes: &[Server], wish: &Wish) -> Res
         // DataNodes that are asked for are taken, even if they have more to do than others.
         own("dfs.namenode.redundancy.considerLoad", "false"),
         own("dfs.namenode.safemode.extension", "0"),
-        // A NameNode that is killed loses nothing by this, only a machine would.
-        own("dfs.namenode.edits.noeditlogchannelflush", "true"),
         // Nothing reads in the background: neither in place of tests that damage blocks, nor beside races.
         own("dfs.block.scanner.volume.bytes.per.second", "0"),
     ];
