@@ -245,6 +245,10 @@ impl Source for Metalink {
         self.servers.clone()
     }
 
+    fn url<'a>(&self, object: &'a Object) -> &'a str {
+        object.address.split_once(' ').map_or(&object.address, |(_, url)| url)
+    }
+
     fn list(&self) -> BoxStream<'_, Result<Page, StoreError>> {
         let objects = self.files.iter().enumerate();
         let objects = objects.map(|(number, found)| self.object(number, found).boxed());
