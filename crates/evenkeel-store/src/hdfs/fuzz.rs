@@ -23,7 +23,7 @@ pub fn namenode(bytes: &[u8]) -> bool {
     let hdfs = Hdfs::of(cluster, "nobody".to_owned(), "/a");
     if let Ok(ListingAnswer(Some(listing))) = ListingAnswer::parse(bytes) {
         let folder = Folder { path: "/a".to_owned(), level: 0, after: Vec::new() };
-        let page = hdfs.page(listing, &folder, &mut Vec::new()).unwrap_or_default();
+        let (page, _) = hdfs.page(listing, &folder).unwrap_or_default();
         fits &= page.objects.iter().all(|object| !object.key.contains("..") || !object.key.contains('/'));
     }
     fits

@@ -18,7 +18,7 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use futures_util::future::{BoxFuture, join};
+use futures_util::future::{BoxFuture, join, try_join_all};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
 
@@ -30,6 +30,8 @@ use located::{Datanodes, File, Kept};
 use messages::{Block, Kind, Listing, ListingAnswer, LocationsAnswer, Parse, Status};
 use namenode::{NameNode, identity};
 
+/// Folders that are listed at once.
+const N_AT_ONCE: usize = 4;
 /// Folders within folders that are listed. HDFS has no more.
 const MOST_LEVELS: usize = 1000;
 /// Entries of a part of a folder. NameNodes send a thousand, unless they are told otherwise.
@@ -101,31 +103,32 @@ impl Hdfs {
         below.or_else(|| path.rsplit('/').next()).unwrap_or_default().to_owned()
     }
 
-    /// Lists a part of a folder. What is left of it and the folders in it are put on `left`.
-    async fn list_part(&self, folder: Folder, left: &mut Vec<Folder>) -> Result<Page, StoreError> {
+    /// Lists a part of a folder. Also returns what is left to list: the rest of it, and the folders in it.
+    async fn list_part(&self, folder: Folder) -> Result<(Page, Vec<Folder>), StoreError> {
         let Folder { path, after, .. } = &folder;
         let is_base = *path == self.base;
         let asked = if path.is_empty() { "/" } else { path };
         let answer = match self.namenode.list(asked, after).await {
             Err(problem @ Problem::Denied(_)) if !is_base => {
                 let (key, error) = (self.key(path) + "/", self.at(problem, path));
-                return Ok(Page { unreadable: vec![Unreadable { key, error }], ..Page::default() });
+                let page = Page { unreadable: vec![Unreadable { key, error }], ..Page::default() };
+                return Ok((page, Vec::new()));
             }
             answer => answer.map_err(|problem| self.at(problem, path))?,
         };
         let listing = ListingAnswer::parse(&answer).map_err(|malformed| self.at(malformed.into(), path))?;
         match listing.0 {
-            Some(listing) => self.page(listing, &folder, left).map_err(|problem| self.at(problem, path)),
+            Some(listing) => self.page(listing, &folder).map_err(|problem| self.at(problem, path)),
             None if is_base => Err(self.at(Problem::NotFound, path)),
             // It was removed after the folder above was listed.
-            None => Ok(Page::default()),
+            None => Ok((Page::default(), Vec::new())),
         }
     }
 
-    fn page(&self, listing: Listing<'_>, folder: &Folder, left: &mut Vec<Folder>) -> Result<Page, Problem> {
+    fn page(&self, listing: Listing<'_>, folder: &Folder) -> Result<(Page, Vec<Folder>), Problem> {
         let (mut page, mut last, mut n_entries) = (Page::default(), folder.after.clone(), 0);
         let Listing { mut entries, n_left } = listing;
-        let mut folders = Vec::new();
+        let mut left = Vec::new();
         while let Some(status) = entries.next::<Status<'_>>()? {
             n_entries += 1;
             let is_itself = status.name.is_empty() && n_entries == 1 && status.kind != Kind::Folder;
@@ -142,7 +145,7 @@ impl Hdfs {
                 continue;
             }
             if status.kind == Kind::Folder {
-                folders.push(Folder { path, level: folder.level + 1, after: Vec::new() });
+                left.push(Folder { path, level: folder.level + 1, after: Vec::new() });
                 continue;
             }
             match self.object(&status, &path) {
@@ -152,7 +155,7 @@ impl Hdfs {
                 }
             }
         }
-        if folder.level == MOST_LEVELS && !folders.is_empty() {
+        if folder.level == MOST_LEVELS && !left.is_empty() {
             return Err(Problem::Unsupported(format!(
                 "more than {MOST_LEVELS} folders within each other; name an inner one"
             )));
@@ -163,8 +166,7 @@ impl Hdfs {
             }
             left.push(Folder { path: folder.path.clone(), level: folder.level, after: last });
         }
-        left.extend(folders);
-        Ok(page)
+        Ok((page, left))
     }
 
     /// A file that was listed. Its blocks are kept for reading.
@@ -282,8 +284,16 @@ impl Source for Hdfs {
 
     fn list(&self) -> BoxStream<'_, Result<Page, StoreError>> {
         let next = move |mut left: Vec<Folder>| async move {
-            let Some(folder) = left.pop() else { return Ok(None) };
-            let page = self.list_part(folder, &mut left).await?;
+            if left.is_empty() {
+                return Ok(None);
+            }
+            let now = left.split_off(left.len().saturating_sub(N_AT_ONCE));
+            let mut page = Page::default();
+            for (part, folders) in try_join_all(now.into_iter().map(|folder| self.list_part(folder))).await? {
+                page.objects.extend(part.objects);
+                page.unreadable.extend(part.unreadable);
+                left.extend(folders);
+            }
             Ok(Some((page, left)))
         };
         let base = Folder { path: self.base.clone(), level: 0, after: Vec::new() };
