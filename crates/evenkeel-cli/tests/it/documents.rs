@@ -100,8 +100,8 @@ fn stores() -> [(&'static str, Buckets); 2] {
     })
 }
 
-/// The commands of the page on HDFS over HTTP find a small cluster.
-fn webhdfs() -> Cluster {
+/// The commands of the page on HDFS find a small cluster.
+fn cluster() -> Cluster {
     let cluster = Cluster::start(true);
     for (name, bytes) in [("numbers", 150_000), ("squares", 50_000)] {
         cluster.put(&format!("data/{name}"), &vec![b'7'; bytes]);
@@ -132,9 +132,9 @@ fn run_document(path: &Path) -> usize {
     let stores = stores();
     let mut variables: Vec<(&str, &str)> = proxied(&proxy).to_vec();
     variables.extend(stores.iter().map(|(name, buckets)| (*name, buckets.server.address.as_str())));
-    let webhdfs = webhdfs();
-    let namenode = webhdfs.namenode.address.replace("http://", "");
-    variables.push(("WEBHDFS", &namenode));
+    let cluster = cluster();
+    let namenode = cluster.namenode.address.replace("http://", "");
+    variables.push(("NAMENODE", &namenode));
     for block in text.split("```console\n").skip(1) {
         let block = block.split("```").next().unwrap();
         for entry in block.split("$ ").skip(1) {
