@@ -52,7 +52,12 @@ def crowded(args, title, rates_mbit, goal=None):
         cluster.shape_all(rates_mbit)
         bound = least_time(files, holders, goodputs(cluster))
         size = sum(file.size for file in files)
-        race.race(title, contestants(race, "c1", "/crowded", [8, 24, 96]), size, bound, goal)
+        rates = race.path("servers.csv")
+        probed = [args.evenkeel, "probe", f"{cluster.source}/crowded", "--out", rates]
+        check(cluster.at("c1", probed), env=cluster.environment)
+        known = tools.evenkeel(args, [f"{cluster.source}/crowded"], "", "--servers", rates)[:-1]
+        ours = Contestant("evenkeel get, rates known", lambda to: [cluster.at("c1", [*known, to])])
+        race.race(title, [ours, *contestants(race, "c1", "/crowded", [8, 24, 96])], size, bound, goal)
 
 
 def loopback(args):
