@@ -51,7 +51,8 @@ def crowded(args, title, rates_mbit, goal=None):
         write(race, layout)
         cluster.shape_all(rates_mbit)
         bound = least_time(files, holders, goodputs(cluster))
-        race.race(title, contestants(race, "c1", "/crowded", [8, 24, 96]), sum(file.size for file in files), bound, goal)
+        size = sum(file.size for file in files)
+        race.race(title, contestants(race, "c1", "/crowded", [8, 24, 96]), size, bound, goal)
 
 
 def loopback(args):
@@ -74,7 +75,8 @@ def contestants(race, host, path, threads):
     found = [Contestant("evenkeel get", lambda to: at(*tools.evenkeel(args, [cluster.source + path], to)))]
     for n in threads:
         found += [
-            Contestant(f"hadoop fs -get -t {n}", lambda to, n=n: at(*tools.hadoop_get(cluster.hadoop, path, to, n)), True),
+            Contestant(f"hadoop fs -get -t {n}",
+                       lambda to, n=n: at(*tools.hadoop_get(cluster.hadoop, path, to, n)), True),
             Contestant(f"hedged reads, {n} threads",
                        lambda to, n=n: at(*hedged, *tools.hedged_read(cluster.hadoop, path, to, n, 1024, 500)), True),
             Contestant(f"hdfs-native, {n} requests", lambda to, n=n: at(*tools.hdfs_native(args, path, to, n)), True),

@@ -20,10 +20,11 @@ import org.apache.hadoop.util.Tool;
 import org.apache.hadoop.util.ToolRunner;
 
 /**
- * Reads all files below a path of HDFS by Hadoop's own client, in positional reads: `HedgedRead [-D…] PATH TO THREADS KIB`.
+ * Reads all files below a path of HDFS by Hadoop's own client, in positional reads of so many KiB:
+ * `HedgedRead [-D…] PATH TO THREADS KIB`.
  *
- * Hedged reads are the client's own: it asks another DataNode too if `dfs.client.hedged.read.threadpool.size` is not 0 and a
- * read takes longer than `dfs.client.hedged.read.threshold.millis`.
+ * Hedged reads are the client's own: it asks another DataNode too if `dfs.client.hedged.read.threadpool.size` is not 0
+ * and a read takes longer than `dfs.client.hedged.read.threshold.millis`.
  */
 class HedgedRead extends Configured implements Tool {
     private HedgedRead() {
@@ -48,7 +49,8 @@ class HedgedRead extends Configured implements Tool {
         RemoteIterator<LocatedFileStatus> found = files.listFiles(path, true);
         while (found.hasNext()) {
             LocatedFileStatus file = found.next();
-            java.nio.file.Path local = Paths.get(args[1], file.getPath().toUri().getPath().substring(path.toUri().getPath().length()));
+            String name = file.getPath().toUri().getPath().substring(path.toUri().getPath().length());
+            java.nio.file.Path local = Paths.get(args[1], name);
             Files.createDirectories(local.getParent());
             FileChannel out = FileChannel.open(local, StandardOpenOption.CREATE, StandardOpenOption.WRITE);
             Opened in = new Opened(files, file.getPath());

@@ -22,12 +22,12 @@ pub(crate) use selftest::{cluster, selftest};
 pub(crate) const HELP: &str = "\
   cargo xtask cluster KIND up …     real servers in network namespaces with shaped links, for tests and races, as root;
                                     KIND is nginx, xrootd, garage or hdfs; replaces a cluster that is up
-      --servers N                   s1, s2 … at 10.77.0.11 … (default 8); those of HDFS are its DataNodes: --datanodes N
+      --servers N, --datanodes N    s1, s2 … at 10.77.0.11 … (default 8)
       --clients N                   c1, c2 … at 10.77.0.101 … (default 1)
       --rate RATE                   what each server may send, as tc reads it, or `none` (default 100mbit)
-      --disk RATE                   what processes on its own host may read from a server, in place of a disk (default none)
+      --disk RATE                   what processes on the server's own host may read, as if from its disk (default none)
       --root DIR                    has the folder sN that server sN serves (default: in target/cluster)
-      --replicas N                  how many nodes of Garage keep each object (default 3), or DataNodes each block (default 2)
+      --replicas N                  how many nodes of Garage keep each object (default 3), or DataNodes each block (2)
       --ha                          HDFS with two NameNodes: n1 is active, n2 stands by
       --set NAME=VALUE              a property of Hadoop, such as dfs.block.access.token.enable=true; may be repeated
       --json                        prints an object with servers and clients, and not only the addresses
@@ -110,7 +110,7 @@ impl Kind {
         }
     }
 
-    /// How many servers keep what is written, unless told otherwise. Whoever puts files into folders decides that alone.
+    /// How many servers keep what is written, unless told otherwise.
     fn replicas(self) -> u8 {
         match self {
             Kind::Nginx | Kind::Xrootd => 1,
@@ -356,6 +356,11 @@ fn options() {
     for bad in [&["--servers"][..], &["--servers", "0"], &["--servers", "91"], &["--clients", "x"], &["-x"]] {
         assert!(parse(Kind::Nginx, bad).is_err(), "{bad:?}");
     }
+    let (wish, _) = parse(Kind::Hdfs, &["--datanodes", "4", "--ha", "--set", "a.b=c=d"]).unwrap();
+    assert_eq!((wish.servers, wish.replicas, wish.is_pair), (4, 2, true));
+    assert_eq!(wish.settings, [("a.b".to_owned(), "c=d".to_owned())]);
+    assert!(parse(Kind::Hdfs, &["--set", "=x"]).is_err());
+    assert!(parse(Kind::Nginx, &["--ha"]).is_err());
     let few = parse(Kind::Garage, &["--servers", "2"]).unwrap_err();
     assert_eq!(few, "2 servers cannot keep 3 replicas; ask for fewer");
 }

@@ -25,13 +25,13 @@ import org.apache.hadoop.hdfs.HdfsConfiguration;
 /**
  * Writes files of a local folder to HDFS, each block to the DataNodes that a table names, and checks that it is there.
  *
- * The table is CSV with the header `path,bytes,hosts` and a row for each block, in order: `/a/file,4194304,s1|s2`. Where no
- * hosts are named, the NameNode chooses.
+ * The table is CSV with the header `path,bytes,hosts` and a row for each block, in order: `/a/file,4194304,s1|s2`. Where
+ * no hosts are named, the NameNode chooses.
  */
 class Write {
     private static final int PORT = 9866;
     /** Files at a time. Most of the time of a small block is spent waiting for a NameNode's or DataNode's answer. */
-    private static final int THREADS = 8;
+    private static final int THREADS = 16;
     private static final long PATIENCE_NS = 10_000_000_000L;
 
     record Block(long bytes, List<String> hosts) {}
@@ -60,7 +60,8 @@ class Write {
             }
         } catch (Exception error) {
             Throwable cause = error.getCause() == null ? error : error.getCause();
-            System.err.println(String.valueOf(cause.getMessage()).lines().findFirst().orElse("") + " (" + cause.getClass().getName() + ")");
+            String message = String.valueOf(cause.getMessage()).lines().findFirst().orElse("");
+            System.err.println(message + " (" + cause.getClass().getName() + ")");
             System.exit(1);
         }
         // Hadoop's own threads need not end.
@@ -80,12 +81,13 @@ class Write {
             if (bytes < 0 || !line.startsWith("/") || !line.substring(bytes + 1, hosts).matches("[1-9][0-9]{0,17}")) {
                 throw new IOException(file + ": line " + (at + 1) + " must be like /file,4194304,s1|s2");
             }
-            List<String> names = hosts + 1 == line.length() ? List.of() : List.of(line.substring(hosts + 1).split("\\|"));
+            String listed = line.substring(hosts + 1);
+            List<String> names = listed.isEmpty() ? List.of() : List.of(listed.split("\\|"));
             Block block = new Block(Long.parseLong(line.substring(bytes + 1, hosts)), names);
             List<Block> blocks = layout.computeIfAbsent(line.substring(0, bytes), path -> new ArrayList<>());
             blocks.add(block);
             if (names.size() != blocks.get(0).hosts.size()) {
-                throw new IOException(file + ": line " + (at + 1) + " names more or fewer hosts than the file's first block");
+                throw new IOException(file + ": line " + (at + 1) + " must name as many hosts as the file's first block");
             }
         }
         return layout;
@@ -105,7 +107,9 @@ class Write {
             while (from < blocks.size()) {
                 int to = from + 1;
                 // As long as blocks are full and their hosts the same, one stream writes them.
-                while (to < blocks.size() && blocks.get(to - 1).bytes == blockSize && blocks.get(to).hosts.equals(blocks.get(from).hosts)) {
+                while (to < blocks.size()
+                        && blocks.get(to - 1).bytes == blockSize
+                        && blocks.get(to).hosts.equals(blocks.get(from).hosts)) {
                     to++;
                 }
                 long bytes = blocks.subList(from, to).stream().mapToLong(Block::bytes).sum();
@@ -119,8 +123,10 @@ class Write {
     }
 
     private FSDataOutputStream open(Path path, boolean isNew, long blockSize, List<String> hosts) throws IOException {
-        InetSocketAddress[] nodes = hosts.stream().map(host -> new InetSocketAddress(host, PORT)).toArray(InetSocketAddress[]::new);
-        nodes = nodes.length == 0 ? null : nodes;
+        InetSocketAddress[] nodes = hosts.isEmpty() ? null : new InetSocketAddress[hosts.size()];
+        for (int at = 0; at < hosts.size(); at++) {
+            nodes[at] = new InetSocketAddress(hosts.get(at), PORT);
+        }
         if (isNew) {
             short replicas = nodes == null ? files.getDefaultReplication(path) : (short) nodes.length;
             return files.create(path, FsPermission.getFileDefault(), true, 1 << 16, replicas, blockSize, null, nodes);
@@ -163,7 +169,8 @@ class Write {
             if (found.length != blocks.size() || found[at].getLength() != blocks.get(at).bytes) {
                 return path + " has other blocks than the table says: " + Arrays.toString(found);
             }
-            TreeSet<String> wanted = new TreeSet<>(blocks.get(at).hosts), hosts = new TreeSet<>(List.of(found[at].getHosts()));
+            TreeSet<String> wanted = new TreeSet<>(blocks.get(at).hosts);
+            TreeSet<String> hosts = new TreeSet<>(List.of(found[at].getHosts()));
             if (!wanted.isEmpty() && !wanted.equals(hosts)) {
                 return "block " + at + " of " + path + " is on " + hosts + ", not on " + wanted;
             }

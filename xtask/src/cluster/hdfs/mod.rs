@@ -1,6 +1,6 @@
 //! HDFS: Hadoop's own DataNodes, one in each namespace, and one NameNode, or two of which one stands by.
 
-use std::fs;
+use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -19,7 +19,7 @@ const DATA_NODE_PORT: u16 = 9864;
 const PAIR: &str = "evenkeel";
 /// Hadoop looks for the pages of its servers on the class path, and does not start without them.
 const PAGES: [&str; 4] = ["hdfs", "datanode", "secondary", "static"];
-/// Without the first, Hadoop's configuration of loggers fails on Java 17. Namespaces have no IPv6.
+/// Without the first, a NameNode on Java 17 answers WebHDFS with status 500. Hosts have IPv4 addresses only.
 const JAVA: [&str; 2] = ["--add-opens=java.base/java.lang=ALL-UNNAMED", "-Djava.net.preferIPv4Stack=true"];
 
 /// Takes Hadoop from Maven, once for each machine.
@@ -181,7 +181,10 @@ pub(crate) fn prepare(state: &Path, name_nodes: &mut [Server]) -> Result<()> {
         node.command = serve(state, node, "org.apache.hadoop.hdfs.server.namenode.NameNode", &settings)?;
         if node.folder == first {
             let mut format = network::command(&node.host.namespace(), &node.command[0]);
-            output(format.args(&node.command[1..]).args(["-format", "-nonInteractive"]))?;
+            let log =
+                File::create(node.log()).map_err(|error| format!("{}: {error}", node.log().display()))?;
+            output(format.args(&node.command[1..]).args(["-format", "-nonInteractive"]).stderr(log))
+                .map_err(|error| format!("{error}; see {}", node.log().display()))?;
         } else {
             output(Command::new("cp").arg("-r").args([&first, &node.folder]))?;
         }
@@ -262,7 +265,7 @@ fn write_archive(servers: &[&Server]) -> Result<()> {
     fs::rename(&new, archive()).map_err(|error| format!("{}: {error}", new.display()))
 }
 
-/// Fails unless a NameNode answers, or a DataNode has registered with every NameNode.
+/// Fails unless a NameNode answers, or a DataNode has registered with one: the other of a pair may have ended.
 pub(crate) fn has_started(server: &Server, from: &Host) -> Result<()> {
     if server.host.is_name_node() {
         return bean(server, from, "NameNodeStatus").map(drop);
@@ -270,24 +273,26 @@ pub(crate) fn has_started(server: &Server, from: &Host) -> Result<()> {
     let found = bean(server, from, "DataNodeInfo")?;
     let actors = found["BPServiceActorInfo"].as_str().unwrap_or_default();
     let actors: Vec<Value> = serde_json::from_str(actors).unwrap_or_default();
-    let is_registered = !actors.is_empty() && actors.iter().all(|actor| actor["ActorState"] == "RUNNING");
+    let is_registered = actors.iter().any(|actor| actor["ActorState"] == "RUNNING");
     is_registered.then_some(()).ok_or_else(|| format!("{} has not registered yet", server.host.name))
 }
 
-/// Makes the first of two NameNodes the active one, and waits until it knows all DataNodes and is out of safe mode.
+/// Makes the first of two NameNodes the active one, and waits until both know all DataNodes and it is out of safe mode.
 pub(crate) fn join(state: &Path, name_nodes: &[Server], servers: &[Server], from: &Host) -> Result<()> {
     let first = &name_nodes[0];
     if name_nodes.len() > 1 {
         activate(&client(state).display().to_string(), &first.host.name)?;
     }
-    poll(first, || {
-        let found = bean(first, from, "FSNamesystemState")?;
-        let (live, state) = (&found["NumLiveDataNodes"], &found["FSState"]);
-        let is_ready = *live == servers.len() && state == "Operational";
-        is_ready
-            .then_some(())
-            .ok_or_else(|| format!("the NameNode has {live} DataNodes and is in state {state}"))
-    })?;
+    for node in name_nodes {
+        poll(node, || {
+            let found = bean(node, from, "FSNamesystemState")?;
+            let (name, live, state) = (&node.host.name, &found["NumLiveDataNodes"], &found["FSState"]);
+            let is_ready = *live == servers.len() && (node.host != first.host || state == "Operational");
+            is_ready
+                .then_some(())
+                .ok_or_else(|| format!("{name} knows {live} DataNodes and is in state {state}"))
+        })?;
+    }
     if !archive().exists() {
         // Servers start without it too.
         let _ = write_archive(&[first, &servers[0]]);

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use hdfs_native::file::FileReader;
-use hdfs_native::client::FileStatus;
 use hdfs_native::ClientBuilder;
+use hdfs_native::client::FileStatus;
+use hdfs_native::file::FileReader;
 
 /// A range of a file: at most a block, where it is read from and where it is written to.
 struct Piece {
