@@ -85,6 +85,19 @@ pub(crate) fn live(options: &[&str]) -> Result<()> {
     run_with("python3", &[&race, options].concat(), &[("PYTHONDONTWRITEBYTECODE", "1")])
 }
 
+/// `get` from a real HDFS under random faults. Builds `evenkeel` unless the options name one.
+pub(crate) fn hdfs_faults(options: &[&str]) -> Result<()> {
+    require_program("python3", &["--version"], &["python3"])?;
+    let xtask = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    if !options.contains(&"--evenkeel") {
+        run_with("cargo", &["build", "--quiet", "-p", "evenkeel-cli"], &[])?;
+    }
+    let evenkeel = target().join("debug/evenkeel").display().to_string();
+    let xtask = xtask.display().to_string();
+    let campaign = ["bench/faults", "--evenkeel", &evenkeel, "--xtask", &xtask];
+    run_with("python3", &[&campaign, options].concat(), &[("PYTHONDONTWRITEBYTECODE", "1")])
+}
+
 /// Runs each target on this many inputs, without sanitizers, so that a stable toolchain is enough.
 pub(crate) fn fuzz(runs: &str) -> Result<()> {
     require_program("c++", &["--version"], &["g++"])?;

@@ -27,6 +27,9 @@ Tasks:
   cargo xtask campaign live …       get against aria2, xrdcp, rclone, s5cmd, curl, Hadoop's client and hdfs-native, on
                                     nginx, XRootD, Garage and HDFS, as tables; as root. Options of bench/live, such as
                                     --mib 1024 --repeat 3 --only slow; --help lists them
+  cargo xtask campaign hdfs-faults [N] [--seed S]
+                                    get from a real HDFS while its servers, blocks and files fail in N random schedules
+                                    (default 300); as root. Options of bench/faults; --help lists them
 ";
 
 fn main() -> ExitCode {
@@ -45,6 +48,7 @@ fn main() -> ExitCode {
         ["campaign", "faults"] => campaign::faults("25"),
         ["campaign", "faults", times] => campaign::faults(times),
         ["campaign", "live", options @ ..] => campaign::live(options),
+        ["campaign", "hdfs-faults", options @ ..] => campaign::hdfs_faults(options),
         ["cluster", rest @ ..] => return cluster::main(rest),
         _ => {
             print!("{HELP}{}", cluster::HELP);

@@ -53,6 +53,16 @@ pub struct Hdfs {
     wants_tokens: AtomicBool,
 }
 
+/// Whether a NameNode lists this name after that one. It compares bytes as Java has them, with a sign: what is not ASCII comes
+/// first.
+pub(crate) fn is_after(name: &[u8], other: &[u8]) -> bool {
+    name.iter().map(|byte| byte.cast_signed()).gt(other.iter().map(|byte| byte.cast_signed()))
+}
+
+fn identity_of(object: &Object) -> &str {
+    object.identity.as_deref().unwrap_or_default()
+}
+
 /// A folder to be listed.
 #[derive(Debug)]
 struct Folder {
@@ -132,7 +142,7 @@ impl Hdfs {
         while let Some(status) = entries.next::<Status<'_>>()? {
             n_entries += 1;
             let is_itself = status.name.is_empty() && n_entries == 1 && status.kind != Kind::Folder;
-            if !is_itself && status.name <= last.as_slice() || n_entries > MOST_ENTRIES {
+            if !is_itself && !is_after(status.name, &last) || n_entries > MOST_ENTRIES {
                 return Err(Problem::Damaged("the NameNode lists the folder in circles".to_owned()));
             }
             status.name.clone_into(&mut last);
@@ -194,14 +204,17 @@ impl Hdfs {
         })
     }
 
-    /// Asks for the blocks of a file, with tokens for all of them.
-    async fn locate(&self, path: &str, bytes: u64) -> Result<Arc<File>, Problem> {
+    /// Asks for the blocks of a file that was listed, with tokens for all of them.
+    async fn locate(&self, path: &str, object: &Object) -> Result<Arc<File>, Problem> {
+        let bytes = object.bytes;
         let answer = self.namenode.locate(path, bytes).await?;
         let located = LocationsAnswer::parse(&answer)?.0.ok_or(Problem::NotFound)?;
         if located.bytes != bytes || located.is_being_written {
             return Err(Problem::Changed);
         }
         let (file, _) = located::file(&located, bytes, &mut locked(&self.datanodes))?;
+        // Not before, and not on trust: these might be blocks of a file that has taken the place of the one that was listed.
+        self.namenode.verify(path, identity_of(object), bytes).await?;
         let file = Arc::new(file);
         locked(&self.kept).put(path, Arc::clone(&file));
         Ok(file)
@@ -247,7 +260,7 @@ impl Hdfs {
         let kept = locked(&self.kept).get(path).filter(|file| file.has_tokens() || !wants_tokens);
         let first = match kept {
             Some(file) => file,
-            None => self.locate(path, object.bytes).await?,
+            None => self.locate(path, object).await?,
         };
         let refusal = match self.read_from(&first, server, range, &object.address).await {
             Err(NotRead::Broken(problem)) => return Err(problem),
@@ -259,7 +272,7 @@ impl Hdfs {
             Ok(body) => return Ok(body),
         };
         // It may be another block by now, or have another token.
-        let second = self.locate(path, object.bytes).await?;
+        let second = self.locate(path, object).await?;
         let name = || locked(&self.datanodes).get(server).map_or(String::new(), |known| known.name.clone());
         let refused = |text: String| Problem::Unsupported(format!("DataNode {} refuses: {text}", name()));
         if let Some(text) = refusal.filter(|_| first == second) {
@@ -312,9 +325,8 @@ impl Source for Hdfs {
             }
             let at = |problem: Problem| problem.at(object.address.as_str());
             let path = object.address.strip_prefix(&self.cluster).ok_or_else(|| at(Problem::NotFound))?;
-            let identity = object.identity.as_deref().unwrap_or_default();
             // At the same time, so that it costs none. What has changed is not read, even if the old blocks are still there.
-            let check = self.namenode.check(path, identity, object.bytes);
+            let check = self.namenode.check(path, identity_of(object), object.bytes);
             let (body, is_same) = join(self.read_again(path, object, server, &range), check).await;
             is_same.and(body).map_err(at)
         }

@@ -51,14 +51,19 @@ impl NameNode {
         if self.rpc.was_silent(SILENCE) {
             return Ok(());
         }
-        let answer = match timeout(CHECK_TIMEOUT, self.rpc.call("getFileInfo", &get_file_info(path))).await {
+        match timeout(CHECK_TIMEOUT, self.verify(path, listed, bytes)).await {
             Err(_) => {
                 self.rpc.set_silent(true);
-                return Ok(());
+                Ok(())
             }
-            Ok(Err(Failed::Broken(Problem::Unreachable(_) | Problem::TimedOut))) => return Ok(()),
-            Ok(answer) => answer.map_err(problem)?,
-        };
+            Ok(Err(Problem::Unreachable(_) | Problem::TimedOut)) => Ok(()),
+            Ok(verified) => verified,
+        }
+    }
+
+    /// Fails unless a NameNode says that a file is still the one that was listed.
+    pub(super) async fn verify(&self, path: &str, listed: &str, bytes: u64) -> Result<(), Problem> {
+        let answer = self.rpc.call("getFileInfo", &get_file_info(path)).await.map_err(problem)?;
         match FileInfoAnswer::parse(&answer)?.0 {
             None => Err(Problem::NotFound),
             Some(status) if identity(&status) == listed && status.bytes == bytes => Ok(()),

@@ -26,6 +26,7 @@ use self::address::{Address, url};
 use self::answers::{DataNode, Status};
 use self::user::User;
 use crate::error::{Problem, StoreError};
+use crate::hdfs::is_after;
 use crate::http::{self, answer};
 use crate::{Body, Extent, Object, Page, Source, Unreadable};
 
@@ -151,7 +152,9 @@ impl WebHdfs {
         };
         if n_remaining > 0 {
             let last = entries.last().map(|entry| entry.path_suffix.clone());
-            if last.as_ref().is_none_or(|last| after.as_ref().is_some_and(|after| last <= after)) {
+            if last.as_ref().is_none_or(|last| {
+                after.as_ref().is_some_and(|after| !is_after(last.as_bytes(), after.as_bytes()))
+            }) {
                 return Err(at(Problem::Damaged("its listing goes round in circles".to_owned())));
             }
             left.push((level, folder.clone(), last));

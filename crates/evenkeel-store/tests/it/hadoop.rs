@@ -311,17 +311,20 @@ impl State {
             return Message::default().message(1, &listing);
         }
         let folder = if path == "/" { path } else { format!("{path}/") };
-        let mut entries: BTreeMap<&str, Option<&File>> = BTreeMap::new();
+        let mut entries: BTreeMap<Vec<i8>, (&str, Option<&File>)> = BTreeMap::new();
         for (path, file) in &*files {
             if let Some(name) = path.strip_prefix(&folder) {
                 let below = name.split_once('/');
-                entries.insert(below.map_or(name, |(name, _)| name), below.is_none().then_some(file));
+                let name = below.map_or(name, |(name, _)| name);
+                entries.insert(java_order(name), (name, below.is_none().then_some(file)));
             }
         }
         if entries.is_empty() {
             return Message::default();
         }
-        let left: Vec<_> = entries.into_iter().filter(|(name, _)| *name > after.as_str()).collect();
+        let after = java_order(&after);
+        let left: Vec<_> =
+            entries.into_iter().filter(|(at, _)| *at > after).map(|(_, entry)| entry).collect();
         let mut listing = Message::default();
         for (name, file) in left.iter().take(7) {
             let status = match file {
@@ -456,4 +459,9 @@ pub(crate) fn packet(offset: usize, is_last: bool, data: &[u8]) -> Vec<u8> {
     let payload = 4 + (sums.len() + data.len()) as u32;
     let lengths = [&payload.to_be_bytes()[..], &(header.0.len() as u16).to_be_bytes()].concat();
     [&lengths, &header.0, &sums, data].concat()
+}
+
+/// How NameNodes sort names: bytes have a sign.
+pub(crate) fn java_order(name: &str) -> Vec<i8> {
+    name.bytes().map(u8::cast_signed).collect()
 }

@@ -69,12 +69,12 @@ async fn tokens_are_fetched_once() {
     let listed = hadoop.n_calls();
     read_all().await;
     read_all().await;
-    // A look at each file for each read, and its token.
-    assert_eq!(hadoop.n_calls() - listed, 20 + 10);
+    // A look at each file for each read, and its token, with another look.
+    assert_eq!(hadoop.n_calls() - listed, 20 + 20);
     // It has expired.
     hadoop.set_token(b"second");
     read_all().await;
-    assert_eq!(hadoop.n_calls() - listed, 30 + 20);
+    assert_eq!(hadoop.n_calls() - listed, 30 + 40);
 }
 
 /// A folder of many files costs as many calls as it has pages; here they have seven entries.
@@ -90,6 +90,18 @@ async fn listings_carry_locations() {
     servers.iter_mut().for_each(|name| name.truncate(2));
     servers.sort_unstable();
     assert_eq!(servers, ["d0", "d1", "d2"]);
+}
+
+/// NameNodes list what is not ASCII first.
+#[tokio::test]
+async fn names_in_the_order_of_name_nodes() {
+    let hadoop = Hadoop::start();
+    for nth in 10..20 {
+        ["ü", "漢", "z"].iter().for_each(|name| hadoop.put(&format!("/d/{name}{nth}"), &data(10)));
+    }
+    let source = open(&hadoop.address("/d")).unwrap();
+    let keys: Vec<_> = list(&*source).await.unwrap().into_iter().map(|object| object.key).collect();
+    assert_eq!((keys.len(), keys[0].as_str(), keys[29].as_str()), (30, "ü10", "z19"));
 }
 
 /// Blocks stay for a while when their file is replaced: that is no reason to read them.
@@ -117,6 +129,25 @@ async fn files_that_change_are_not_read() {
     let unreadable: Vec<_> = pages.iter().flat_map(|page| &page.unreadable).collect();
     assert_eq!((unreadable.len(), unreadable[0].key.as_str()), (1, "new"));
     assert!(unreadable[0].error.to_string().contains("being written"), "{:?}", unreadable[0]);
+}
+
+/// The NameNode does not answer whether the file is the same, and its blocks are asked for anew: those of another version
+/// are not taken for its own.
+#[tokio::test]
+async fn blocks_of_another_version_are_not_read() {
+    let hadoop = Hadoop::start();
+    ["/f", "/other"].iter().for_each(|path| hadoop.put(path, &data(1000)));
+    let source = open(&hadoop.address("/f")).unwrap();
+    let object = &list(&*source).await.unwrap()[0];
+    hadoop.lose_blocks("/f");
+    hadoop.put("/f", &[7; 1000]);
+    let n_asked = AtomicUsize::new(0);
+    hadoop.set_quirk(Box::new(move |part, _| {
+        let is_first =
+            matches!(part, Part::Call("getFileInfo")) && n_asked.fetch_add(1, Ordering::Relaxed) == 0;
+        is_first.then_some(Instead::Silence)
+    }));
+    assert_eq!(read(&*source, object, 0, 1000).await.unwrap_err().problem, Problem::Changed);
 }
 
 #[tokio::test]

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
 
+use crate::hadoop::java_order;
 use crate::serve::{Reply, Request, Server};
 
 const BLOCK: usize = 30_000;
@@ -129,7 +130,9 @@ fn listing(files: &Files, folder: &str, after: Option<&str>) -> Reply {
     } else if entries.is_empty() {
         return refusal(404, "FileNotFoundException");
     }
-    entries.retain(|entry| after.is_none_or(|after| entry["pathSuffix"].as_str().unwrap() > after));
+    let at = |entry: &Value| java_order(entry["pathSuffix"].as_str().unwrap());
+    entries.sort_by_key(at);
+    entries.retain(|entry| after.is_none_or(|after| at(entry) > java_order(after)));
     let n_remaining = entries.len().saturating_sub(7);
     entries.truncate(7);
     let listing = json!({"FileStatuses": {"FileStatus": entries}});

@@ -63,6 +63,17 @@ async fn blocks_are_on_datanodes() {
     assert_eq!(listed(&*source).await.unwrap_err().problem, Problem::NotFound);
 }
 
+/// NameNodes list what is not ASCII first.
+#[tokio::test]
+async fn names_in_the_order_of_name_nodes() {
+    let cluster = Cluster::start(true);
+    for nth in 10..20 {
+        ["ü", "漢", "z"].iter().for_each(|name| cluster.put(&format!("d/{name}{nth}"), b"x"));
+    }
+    let page = listed(&*open(&cluster.address("d")).unwrap()).await.unwrap();
+    assert_eq!(page.objects.len(), 30);
+}
+
 /// What listing says if the NameNode answers an operation so.
 async fn listing_with(op: &'static str, reply: Reply) -> Result<Page, StoreError> {
     let cluster =
