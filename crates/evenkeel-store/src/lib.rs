@@ -30,6 +30,7 @@ mod hdfs;
 mod http;
 mod metalink;
 mod s3;
+mod user;
 mod webhdfs;
 mod xml;
 

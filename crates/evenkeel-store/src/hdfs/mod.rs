@@ -11,7 +11,6 @@ mod located;
 mod messages;
 mod namenode;
 mod rpc;
-mod user;
 mod wire;
 
 use std::ops::Range;
@@ -23,7 +22,7 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
 
 use crate::error::{Problem, StoreError};
-use crate::{Body, Object, Page, Source, Unreadable};
+use crate::{Body, Object, Page, Source, Unreadable, user};
 use conf::{Cluster, Conf};
 use datanode::{NotRead, Pool, Request};
 use located::{Datanodes, File, Kept};
@@ -85,7 +84,9 @@ impl Hdfs {
         let rest = address.strip_prefix("hdfs://").unwrap_or(address);
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
         let cluster = Conf::of_environment().and_then(|conf| conf.cluster(authority)).map_err(unusable)?;
-        Ok(Self::of(cluster, user::name().map_err(unusable)?, path))
+        let nameless =
+            || unusable("the user of this process has no name; name one by HADOOP_USER_NAME".to_owned());
+        Ok(Self::of(cluster, user::name().ok_or_else(nameless)?, path))
     }
 
     fn of(cluster: Cluster, user: String, path: &str) -> Self {

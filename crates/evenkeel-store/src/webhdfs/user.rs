@@ -1,10 +1,11 @@
 //! Who asks: a user by name, or by a delegation token.
 
 use std::fmt;
-use std::os::unix::fs::MetadataExt;
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+
+use crate::user;
 
 /// The maximum size of a token file. Jobs have a handful of tokens of a few hundred bytes.
 const MOST_BYTES: u64 = 1 << 20;
@@ -50,8 +51,7 @@ impl User {
             let file = std::fs::read(&path).map_err(|error| unusable(error.to_string()))?;
             return token(&file, namenode).map(Self::Token).map_err(unusable);
         }
-        let name = ["HADOOP_USER_NAME", "USER", "LOGNAME"].into_iter().find_map(variable);
-        Ok(name.or_else(login).map_or(Self::Nobody, Self::Named))
+        Ok(user::name().map_or(Self::Nobody, Self::Named))
     }
 
     /// The parameter of requests to the NameNode.
@@ -62,16 +62,6 @@ impl User {
             Self::Token(token) => Some(("delegation", token)),
         }
     }
-}
-
-/// The name of the user whom this process belongs to, where no variable tells it, as in most containers.
-fn login() -> Option<String> {
-    let user = std::fs::metadata("/proc/self").ok()?.uid().to_string();
-    let known = std::fs::read_to_string("/etc/passwd").ok()?;
-    let fields = known.lines().map(|line| line.split(':').collect::<Vec<&str>>());
-    let mut names =
-        fields.filter(|fields| fields.get(2) == Some(&user.as_str())).map(|fields| fields[0].to_owned());
-    names.next()
 }
 
 /// The token for a NameNode in a file of tokens, in the format that jobs of YARN get.

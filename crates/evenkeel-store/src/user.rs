@@ -1,16 +1,15 @@
-//! Who asks: the name that simple authentication takes on trust.
+//! Who asks: the name that Hadoop's simple authentication takes on trust.
 
 use std::os::unix::fs::MetadataExt;
 
 /// `HADOOP_USER_NAME`, or the name of the user of this process.
-pub(super) fn name() -> Result<String, String> {
-    let of_variable = |name: &str| std::env::var(name).ok().filter(|name| !name.is_empty());
+pub(crate) fn name() -> Option<String> {
+    let of_variable = |name: &str| std::env::var(name).ok().filter(|name| !name.trim().is_empty());
     let of_process = || {
         let user = std::fs::metadata("/proc/self").ok()?.uid();
         user_of(&std::fs::read_to_string("/etc/passwd").ok()?, user)
     };
-    let found = of_variable("HADOOP_USER_NAME").or_else(of_process).or_else(|| of_variable("USER"));
-    found.ok_or_else(|| "the user of this process has no name; name one by HADOOP_USER_NAME".to_owned())
+    of_variable("HADOOP_USER_NAME").or_else(of_process).or_else(|| of_variable("USER"))
 }
 
 /// The name of a user in the list of all.
