@@ -174,7 +174,7 @@ class Campaign:
             for file in files:
                 path = os.path.join(folder, file)
                 name = os.path.relpath(path, to)
-                if name.startswith(".evenkeel-") or names and name not in names:
+                if file.startswith(".evenkeel-") or names and name not in names:
                     continue
                 arrived.add(name)
                 self.figures["bytes"] += os.path.getsize(path)
