@@ -1,5 +1,7 @@
 import java.io.BufferedReader;
+import java.io.IOException;
 import java.io.InputStreamReader;
+import java.net.URI;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.SafeModeAction;
 import org.apache.hadoop.ha.HAServiceProtocol;
@@ -12,7 +14,7 @@ import org.apache.hadoop.hdfs.tools.NNHAServiceTarget;
 /**
  * What Hadoop's own commands do to NameNodes, without the start of a process each time.
  *
- * Reads lines `safemode ENTER`, `safemode LEAVE` and `activate n2`, and answers each with `done` or an error.
+ * Reads lines `enter n1`, `leave n1` (safe mode, both) and `activate n2`, and answers each with `done` or an error.
  */
 class Admin {
     public static void main(String[] args) throws Exception {
@@ -21,10 +23,15 @@ class Admin {
         for (String line = lines.readLine(); line != null; line = lines.readLine()) {
             String[] words = line.split(" ");
             try {
-                if (words[0].equals("safemode")) {
-                    // A client of its own, since which NameNode is active may have changed.
-                    try (FileSystem files = FileSystem.newInstance(conf)) {
-                        ((DistributedFileSystem) files).setSafeMode(SafeModeAction.valueOf(words[1]));
+                boolean isEntered = words[0].equals("enter");
+                if (isEntered || words[0].equals("leave")) {
+                    // That NameNode and not the pair: one that stands by would take the order for itself. By force, since a
+                    // NameNode may refuse to leave where it has seen blocks that are newer than its journal.
+                    SafeModeAction action = isEntered ? SafeModeAction.ENTER : SafeModeAction.FORCE_EXIT;
+                    try (FileSystem files = FileSystem.newInstance(URI.create("hdfs://" + words[1] + ":8020"), conf)) {
+                        if (((DistributedFileSystem) files).setSafeMode(action) != isEntered) {
+                            throw new IOException("the NameNode did not do it");
+                        }
                     }
                 } else {
                     String pair = conf.get("dfs.nameservices");

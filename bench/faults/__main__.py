@@ -109,7 +109,6 @@ class Campaign:
         self.figures["longest"] = max(self.figures["longest"], get.seconds)
         for kind in {fault.kind for fault in happened}:
             self.kinds[kind]["schedules"] += 1
-            self.kinds[kind]["failed"] += len(get.failures)
         if found or self.args.verbose:
             told = "; ".join(str(fault) + (f" [{fault.trouble}]" if fault.trouble else "") for fault in faults)
             print(f"schedule {number}: {told}\n  {' '.join(command)}\n  ended with {get.code} after {get.seconds:.2f} s, "
@@ -155,6 +154,8 @@ class Campaign:
         if get.code == 0 and named:
             found.append(f"exit code 0, but {named} files are missing: {get.errors}")
         self.figures["failed"] += named
+        for kind in {fault.kind for fault in faults}:
+            self.kinds[kind]["failed"] += named
         return found
 
     def check_again(self, get, to):
@@ -174,7 +175,7 @@ class Campaign:
             for file in files:
                 path = os.path.join(folder, file)
                 name = os.path.relpath(path, to)
-                if name.startswith(".evenkeel-") or names and name not in names:
+                if file.startswith(".evenkeel-") or names and name not in names:
                     continue
                 arrived.add(name)
                 self.figures["bytes"] += os.path.getsize(path)

@@ -94,7 +94,7 @@ class Hdfs:
             raise Trouble(f"{line}: {answer}")
 
     def safe_mode(self, is_on):
-        self.order("safemode " + ("ENTER" if is_on else "LEAVE"))
+        self.order(f"{'enter' if is_on else 'leave'} {self.active}")
         self.is_safe = is_on
 
     def fail_over(self):
