@@ -14,7 +14,8 @@
 //! overdue. When a server is predicted to end later than in the last plan, by a set share, all unstarted work is
 //! planned again. Since the end must grow by that share each time, this happens a logarithmic number of times. A late
 //! transfer is hedged, once per request and within a budget: a second copy starts elsewhere, and the first to finish
-//! wins. The work of a dead server goes elsewhere.
+//! wins. Where order is a matter of priorities from the start, so is what is much faster elsewhere once nothing is left to
+//! start. The work of a dead server goes elsewhere.
 //!
 //! **A failure has a cause, and each cause has its own consequence** ([`Cause`]). Blocks that were moved are kept: only
 //! the rest is requested again, from the same server or another, and a hedge fetches only the rest.
