@@ -12,5 +12,5 @@ pub use balanced::{Balanced, BalancedOptions, MirrorReport};
 pub use client::{
     Candidate, Choosing, Ending, FORMAT, Failure, GetError, Happening, KnownServer, Line, Measurement,
     NotPlanned, Options, Probing, Rank, Report, ServerReport, Share, Undrivable, Verification, drives, get,
-    measure, verify,
+    get_while_listing, measure, verify,
 };

@@ -43,7 +43,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::BoxStream;
 
 pub use address::open;
-pub use catalogue::{Catalogue, CatalogueObject, Copy, Remark, Trust};
+pub use catalogue::{Catalogue, CatalogueObject, Copy, Remark, State, Trust};
 pub use error::{Problem, StoreError};
 pub use folder::Folder;
 pub use hash::{Algorithm, Hash, Hasher, Pieces};
@@ -79,6 +79,11 @@ pub trait Source: Debug + Send + Sync {
     /// Where other programs find an object.
     fn url<'a>(&self, object: &'a Object) -> &'a str {
         &object.address
+    }
+
+    /// Whether a listing comes in the order of keys, byte by byte. Mirrors that do so can be read while they are listed.
+    fn lists_by_key(&self) -> bool {
+        false
     }
 
     /// Lists all objects, in pages as they come. Each object is listed once, in no particular order.

@@ -6,13 +6,13 @@ mod verify;
 use std::collections::HashMap;
 use std::io::Write;
 use std::path::Path;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use evenkeel::policy::{self, POLICIES, Policy};
 use evenkeel_formats::{Reading, read_servers};
-use evenkeel_node::{FORMAT, KnownServer, Line, Options, Report, drives, get};
+use evenkeel_node::{FORMAT, KnownServer, Line, Options, Report, drives, get_while_listing};
+use evenkeel_store::{Catalogue, State};
 use serde::Serialize;
 use tokio::sync::watch;
 
@@ -50,20 +50,25 @@ pub(super) fn run(args: &GetArgs) -> Result<Outcome> {
     let mut watcher = Watcher::new(args)?;
     let (stop, stopped) = watch::channel(false);
     stop_on_ctrl_c(stop, "stopping; the same command goes on from here");
-    let report = live::runtime()?.block_on(async {
-        let catalogue = Arc::new(live::catalogue(&args.source, sources).await?);
+    let (report, remarks) = live::runtime()?.block_on(async {
+        let is_enough = |catalogue: &Catalogue| options.is_enough(catalogue, 0);
+        let listing = live::listing(&args.source, sources, is_enough).await?;
+        let is_complete = matches!(listing.borrow().state(), State::Complete);
         let mut watch = |line: &Line<'_>| watcher.on(line);
-        let report = get(catalogue, Path::new(destination), &options, stopped, &mut watch).await;
-        Ok::<_, anyhow::Error>(report?)
+        let to = Path::new(destination);
+        let report = get_while_listing(listing.clone(), to, &options, stopped, &mut watch).await?;
+        let remarks = if is_complete { Vec::new() } else { listing.borrow().remarks().to_vec() };
+        Ok::<_, anyhow::Error>((report, remarks))
     })?;
     let watched = watcher.finish();
+    live::tell(remarks.iter().map(ToString::to_string))?;
     if args.json {
         print_json(&summary(&report)).or_else(unless_closed)?;
     } else {
         print(&told(&report))?;
     }
     watched?;
-    Ok(match (report.was_stopped, report.failures.is_empty()) {
+    Ok(match (report.was_stopped, report.failures.is_empty() && report.unlisted.is_none()) {
         (true, _) => Outcome::Interrupted,
         (_, true) => Outcome::Done,
         (_, false) => Outcome::Failed,
@@ -130,6 +135,7 @@ struct Summary<'a> {
     interrupted: bool,
     damaged: &'a [String],
     failures: Vec<FailureSummary<'a>>,
+    unlisted: Option<&'a str>,
     servers: Vec<ServerSummary<'a>>,
     seconds: Seconds,
 }
@@ -171,6 +177,7 @@ fn summary(report: &Report) -> Summary<'_> {
         interrupted: report.was_stopped,
         damaged: &report.damaged,
         failures: report.failures.iter().map(|f| FailureSummary { key: &f.key, why: &f.why }).collect(),
+        unlisted: report.unlisted.as_deref(),
         servers: report
             .servers
             .iter()
@@ -216,6 +223,9 @@ fn told(report: &Report) -> String {
     if !report.failures.is_empty() {
         rows.push(("missing", counted(report.failures.len() as u64, "object")));
     }
+    if report.unlisted.is_some() {
+        rows.push(("unlisted", "some objects, since the listing broke off".to_owned()));
+    }
     let errors = report.servers.iter().filter_map(|server| server.last_error.as_deref());
     let mut lines: Vec<String> = errors.map(|error| format!("note: {error}")).collect();
     lines.extend(report.damaged.iter().map(|damaged| format!("damaged: {damaged}")));
@@ -224,6 +234,7 @@ fn told(report: &Report) -> String {
     if report.failures.len() > MOST_FAILURES {
         lines.push(format!("and {} more", count((report.failures.len() - MOST_FAILURES) as u64)));
     }
+    lines.extend(report.unlisted.iter().map(|why| format!("unlisted: {why}; the same command tries again")));
     let lines: String = lines.into_iter().map(|line| line + "\n").collect();
     printable(&(pairs(&rows) + "\n" + &servers(report) + &lines)).into_owned()
 }

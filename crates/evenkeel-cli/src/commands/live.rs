@@ -1,9 +1,12 @@
 //! What commands on real storage share.
 
+use std::sync::Arc;
+
 use anyhow::{Context, Result, bail};
-use evenkeel_store::{Catalogue, Trust};
+use evenkeel_store::{Catalogue, Source, State, Trust};
 use glob::{MatchOptions, Pattern};
 use tokio::runtime::Runtime;
+use tokio::sync::watch;
 
 use super::sources;
 use crate::cli::{SourceArgs, TrustName};
@@ -63,11 +66,61 @@ pub(super) fn pattern(text: &str) -> Result<Pattern> {
 
 /// Lists the mirrors or sources that the arguments name, and says what is odd about them.
 pub(super) async fn catalogue(args: &SourceArgs, sources: &[String]) -> Result<Catalogue> {
-    let trust = match args.trust {
+    let (filter, trust) = (Filter::new(args)?, trust(args));
+    let mut all = Vec::new();
+    for mirrors in data_sets(args, sources, trust).await? {
+        all.push(Catalogue::of_wanted(mirrors, trust, &|key| filter.wants(key)).await?);
+    }
+    let catalogue = Catalogue::join(all)?;
+    check(&catalogue)?;
+    Ok(catalogue)
+}
+
+/// Lists them like [`catalogue`] as far as is enough to begin with, and goes on as long as somebody wants to know. Different
+/// sources are listed as a whole, since no two may have the same object.
+pub(super) async fn listing(
+    args: &SourceArgs,
+    sources: &[String],
+    is_enough: impl Fn(&Catalogue) -> bool,
+) -> Result<watch::Receiver<Arc<Catalogue>>> {
+    let (filter, trust) = (Filter::new(args)?, trust(args));
+    let mut data_sets = data_sets(args, sources, trust).await?;
+    let Some(mirrors) = data_sets.pop().filter(|_| data_sets.is_empty()) else {
+        return Ok(watch::channel(Arc::new(catalogue(args, sources).await?)).1);
+    };
+    let (sender, mut receiver) = watch::channel(Arc::default());
+    tokio::spawn(async move {
+        let mut show = |catalogue| drop(sender.send_replace(Arc::new(catalogue)));
+        Catalogue::list(mirrors, trust, &|key| filter.wants(key), &mut show).await;
+    });
+    let first = Arc::clone(&*receiver.wait_for(|catalogue| is_enough(catalogue)).await?);
+    match first.state() {
+        State::Listing => {}
+        State::Complete => check(&first)?,
+        State::BrokenOff(error) => return Err(error.clone().into()),
+    }
+    Ok(receiver)
+}
+
+/// Says what is odd about a data set, and whether there is anything to read in it.
+pub(super) fn check(catalogue: &Catalogue) -> Result<()> {
+    tell(catalogue.remarks().iter().map(ToString::to_string))?;
+    match (catalogue.n_objects(), catalogue.n_left_out()) {
+        (0, 0) => bail!("there is nothing to read in what was given"),
+        (0, _) => bail!("--include and --exclude leave nothing to read"),
+        _ => Ok(()),
+    }
+}
+
+fn trust(args: &SourceArgs) -> Trust {
+    match args.trust {
         TrustName::Checksums => Trust::Checksums,
         TrustName::Sizes => Trust::Sizes,
-    };
-    let filter = Filter::new(args)?;
+    }
+}
+
+/// Opens what the arguments name: data sets, each with its mirrors.
+async fn data_sets(args: &SourceArgs, sources: &[String], trust: Trust) -> Result<Vec<Vec<Box<dyn Source>>>> {
     let (mut mirrors, mut others) = (Vec::new(), Vec::new());
     for mirror in &args.mirrors {
         match sources::open(mirror, trust).await {
@@ -80,21 +133,15 @@ pub(super) async fn catalogue(args: &SourceArgs, sources: &[String]) -> Result<C
         }
     }
     for source in sources {
-        others.push(sources::open(source, trust).await?);
+        others.push(vec![sources::open(source, trust).await?]);
     }
     for manifest in &args.manifests {
-        others.push(sources::open_manifest(manifest, trust).await?);
+        others.push(vec![sources::open_manifest(manifest, trust).await?]);
     }
-    let mut catalogue = match (mirrors.is_empty(), others.is_empty()) {
+    match (mirrors.is_empty(), others.is_empty()) {
         (true, true) => bail!("name a source, mirrors by --mirror, or a manifest by --manifest"),
-        (true, false) => {
-            let mut all = Vec::new();
-            for source in others {
-                all.push(Catalogue::of_mirrors(vec![source], trust).await?);
-            }
-            Catalogue::join(all)?
-        }
-        (false, true) => Catalogue::of_mirrors(mirrors, trust).await?,
+        (true, false) => Ok(others),
+        (false, true) => Ok(vec![mirrors]),
         (false, false) => {
             let manifest = || args.manifests.first().map(|path| path.display().to_string());
             let source = sources.first().cloned().or_else(manifest).unwrap_or_default();
@@ -102,16 +149,7 @@ pub(super) async fn catalogue(args: &SourceArgs, sources: &[String]) -> Result<C
                 "{source}: a source beside mirrors; name it by --mirror too, or read it by a command of its own"
             )
         }
-    };
-    tell(catalogue.remarks().iter().map(ToString::to_string))?;
-    if catalogue.n_objects() == 0 {
-        bail!("there is nothing to read in what was given");
     }
-    catalogue.retain(|object| filter.wants(&object.key));
-    if catalogue.n_objects() == 0 {
-        bail!("--include and --exclude leave nothing to read");
-    }
-    Ok(catalogue)
 }
 
 #[cfg(test)]

@@ -180,16 +180,16 @@ impl Bars {
 
     fn on(&mut self, line: &Line<'_>) {
         match &line.what {
-            Happening::Begun { missing, servers, .. } => {
+            Happening::Begun { missing, servers, .. } | Happening::Listed { missing, servers, .. } => {
                 self.missing = *missing;
-                self.received = vec![0; servers.len()];
-                self.names = servers.to_vec();
-                if self.per_server {
-                    let bar = |name: &String| {
+                self.total.set_length(*missing);
+                for name in servers.iter().skip(self.names.len()) {
+                    self.received.push(0);
+                    self.names.push(name.clone());
+                    if self.per_server {
                         let bar = self.all.insert_before(&self.total, styled(0, SERVER));
-                        bar.with_message(printable(name).into_owned())
-                    };
-                    self.servers = servers.iter().map(bar).collect();
+                        self.servers.push(bar.with_message(printable(name).into_owned()));
+                    }
                 }
             }
             Happening::Planned { bound, servers } => {

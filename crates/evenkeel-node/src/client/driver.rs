@@ -59,7 +59,7 @@ enum Next {
 }
 
 /// Waits until somebody wants to stop.
-async fn stopped(stop: &mut watch::Receiver<bool>) {
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
     if stop.wait_for(|stop| *stop).await.is_err() {
         // Nobody is left who could want it.
         std::future::pending::<()>().await;

@@ -11,13 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel::policy::{OPTIMAL, Policy};
-use evenkeel_store::{Catalogue, CatalogueObject, Hash};
+use evenkeel_store::{Catalogue, CatalogueObject, Hash, State};
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
 
 use super::destination::{self, Destination, Existing, Place};
-use super::driver::{Driver, Outcome, Served, Tally, progress};
+use super::driver::{Driver, Outcome, Served, Tally, progress, stopped};
 use super::happening::{FORMAT, Happening, Line};
 use super::journal::{Journal, Record};
 use super::limit::{Limit, under};
@@ -55,6 +55,15 @@ pub struct Options {
     /// How many objects are planned and read together, and then brought to the disk together. Memory is needed for so
     /// many, and for names.
     pub window: usize,
+}
+
+impl Options {
+    /// Whether enough is listed to read on, if so many objects are known already. Ranks wait for everything, since all
+    /// must see the same.
+    pub fn is_enough(&self, catalogue: &Catalogue, n_known: usize) -> bool {
+        let is_over = !matches!(catalogue.state(), State::Listing);
+        is_over || self.rank.is_none() && catalogue.n_objects() >= n_known.saturating_add(self.window.max(1))
+    }
 }
 
 impl Default for Options {
@@ -115,6 +124,8 @@ pub struct Report {
     pub damaged: Vec<String>,
     /// The objects that did not arrive.
     pub failures: Vec<Failure>,
+    /// Why the data set could not be listed to its end, if so. What was listed was read.
+    pub unlisted: Option<String>,
     /// Whether it was interrupted. What was received is kept for the next time.
     pub was_stopped: bool,
 }
@@ -164,7 +175,20 @@ pub async fn get(
     stop: watch::Receiver<bool>,
     watch: &mut (dyn FnMut(&Line<'_>) + Send),
 ) -> Result<Report, GetError> {
-    let result = Get::new(catalogue, path, options, stop).await;
+    let (_sender, listing) = watch::channel(catalogue);
+    get_while_listing(listing, path, options, stop, watch).await
+}
+
+/// Reads a data set into a folder like [`get`], while it is being [listed](Catalogue::list). Begins when
+/// [enough](Options::is_enough) is listed.
+pub async fn get_while_listing(
+    listing: watch::Receiver<Arc<Catalogue>>,
+    path: &Path,
+    options: &Options,
+    stop: watch::Receiver<bool>,
+    watch: &mut (dyn FnMut(&Line<'_>) + Send),
+) -> Result<Report, GetError> {
+    let result = Get::new(listing, path, options, stop).await;
     let result = match result {
         Ok(get) => get.run(watch).await,
         Err(error) => Err(error.into()),
@@ -204,6 +228,8 @@ struct Unhashed {
 /// What was found in the destination.
 #[derive(Debug, Default)]
 struct Prepared {
+    /// What an earlier read has recorded about keys that were not listed yet.
+    records: HashMap<String, Vec<Record>>,
     /// By object.
     is_missing: Vec<bool>,
     missing_bytes: u64,
@@ -215,6 +241,8 @@ struct Prepared {
 }
 
 struct Get<'a> {
+    listing: watch::Receiver<Arc<Catalogue>>,
+    /// What is listed so far.
     catalogue: Arc<Catalogue>,
     destination: Destination,
     options: &'a Options,
@@ -242,56 +270,79 @@ struct Get<'a> {
 
 impl<'a> Get<'a> {
     async fn new(
-        catalogue: Arc<Catalogue>,
+        mut listing: watch::Receiver<Arc<Catalogue>>,
         path: &Path,
         options: &'a Options,
         stop: watch::Receiver<bool>,
     ) -> io::Result<Self> {
+        // If nobody lists any more, this is what there is.
+        let _ = listing.wait_for(|catalogue| options.is_enough(catalogue, 0)).await;
         let begun = Instant::now();
+        let catalogue = Arc::clone(&listing.borrow_and_update());
         let (known, path, asked) = (Arc::clone(&catalogue), path.to_owned(), options.clone());
         let look = move || {
             let destination = Destination::create(&path, asked.overwrite)?;
-            let portion = Portion::new(asked.rank, &known);
-            let rank = asked.rank.map(|rank| rank.rank);
-            let is_wanted = |key: &str| known.find(key).is_some_and(|object| portion.has(object));
-            let (journal, records) = Journal::open(&path, rank, &is_wanted)?;
+            let (journal, records) = Journal::open(&path, asked.rank.map(|rank| rank.rank))?;
             let agreement = asked.rank.map(|rank| Agreement::join(&path, rank, &known, &asked)).transpose();
             let agreement = match agreement {
                 // Nothing is left behind by a rank that does not take part.
                 Err(error) if journal.is_empty() => return journal.remove().and(Err(error)),
                 agreement => agreement?,
             };
-            let is_done = agreement.as_ref().is_some_and(|agreement| agreement.is_done);
-            let prepared = prepare(&known, &destination, records, asked.overwrite, &portion, is_done);
-            io::Result::Ok((destination, journal, prepared, portion, agreement))
+            io::Result::Ok((destination, journal, records, agreement))
         };
-        let (destination, journal, prepared, portion, agreement) =
+        let (destination, journal, records, agreement) =
             spawn_blocking(look).await.map_err(io::Error::other)??;
-        let n_servers = catalogue.servers().len();
-        let rates = catalogue.servers().iter().map(|name| options.servers.get(name)?.rate).collect();
-        let (sink, tallies) = (Sink::new(journal), vec![Tally::default(); n_servers]);
-        Ok(Self {
+        let mut get = Self {
+            listing,
             catalogue,
             destination,
             options,
             stop,
             limit: Limit::new(options.limit),
-            sink,
-            prepared,
-            portion,
+            sink: Sink::new(journal),
+            prepared: Prepared { records, ..Prepared::default() },
+            portion: Portion::new(options.rank),
             agreement,
             window: 0..0,
             targets: HashMap::new(),
             others: Vec::new(),
-            tallies,
-            rates,
+            tallies: Vec::new(),
+            rates: Vec::new(),
             served: Vec::new(),
             tried: HashMap::new(),
             repairs: Repairs::default(),
             damaged: Vec::new(),
             begun,
             planning: Duration::ZERO,
-        })
+        };
+        get.prepare().await?;
+        Ok(get)
+    }
+
+    /// Looks in the destination for the objects of the catalogue that are new.
+    async fn prepare(&mut self) -> io::Result<()> {
+        let n_known = self.prepared.is_missing.len();
+        self.portion.extend(&self.catalogue);
+        for name in &self.catalogue.servers()[self.rates.len()..] {
+            self.rates.push(self.options.servers.get(name).and_then(|known| known.rate));
+            self.tallies.push(Tally::default());
+        }
+        let own = (n_known..self.catalogue.n_objects()).filter(|&object| self.portion.has(object));
+        let (own, catalogue): (Vec<usize>, _) = (own.collect(), Arc::clone(&self.catalogue));
+        let (destination, overwrite) = (self.destination.clone(), self.options.overwrite);
+        let is_done = self.agreement.as_ref().is_some_and(|agreement| agreement.is_done);
+        let mut prepared = std::mem::take(&mut self.prepared);
+        let look = move || {
+            prepared.look(&catalogue, &own, &destination, overwrite, is_done);
+            prepared
+        };
+        self.prepared = spawn_blocking(self.sink.locked(look)).await.map_err(io::Error::other)?;
+        if self.options.rank.is_some() {
+            // They are about objects of other ranks.
+            self.prepared.records.clear();
+        }
+        Ok(())
     }
 
     async fn run(mut self, watch: &mut (dyn FnMut(&Line<'_>) + Send)) -> Result<Report, Error> {
@@ -300,6 +351,7 @@ impl<'a> Get<'a> {
             watch(&Line { format: FORMAT, at: begun.elapsed().as_secs_f64(), what });
         };
         self.tell_beginning(watch);
+        self.tell_failures(0, watch);
         let (mut failed, mut unhashed) = (BTreeMap::new(), Unhashed::default());
         let was_stopped = self.read_windows(&mut failed, &mut unhashed, watch).await;
         if was_stopped.is_err() {
@@ -319,12 +371,52 @@ impl<'a> Get<'a> {
         unhashed: &mut Unhashed,
         watch: &mut (dyn FnMut(Happening<'_>) + Send),
     ) -> Result<bool, Error> {
-        for window in self.portion.windows(self.options.window) {
+        let mut first = 0;
+        loop {
+            if self.go_on_listing(first, watch).await? {
+                return Ok(true);
+            }
+            let window = self.portion.window(first, self.options.window);
+            if window.is_empty() {
+                return Ok(false);
+            }
+            first = window.end;
             self.open(window);
             if self.read_window(failed, unhashed, watch).await? {
                 return Ok(true);
             }
             self.close(failed.is_empty() && unhashed.n_unverified + unhashed.n_in_transit == 0)?;
+        }
+    }
+
+    /// Takes in what was listed meanwhile. Waits for enough of it if everything before this object has been read. Returns
+    /// whether it was stopped.
+    async fn go_on_listing(
+        &mut self,
+        first: usize,
+        watch: &mut (dyn FnMut(Happening<'_>) + Send),
+    ) -> io::Result<bool> {
+        if first == self.catalogue.n_objects() {
+            let enough = self.listing.wait_for(|catalogue| self.options.is_enough(catalogue, first));
+            tokio::select! {
+                () = stopped(&mut self.stop) => return Ok(true),
+                _ = enough => {}
+            }
+        }
+        let listed = Arc::clone(&self.listing.borrow_and_update());
+        if !Arc::ptr_eq(&listed, &self.catalogue) {
+            self.catalogue = listed;
+            let n_failures = self.prepared.failures.len();
+            self.prepare().await?;
+            watch(Happening::Listed {
+                objects: self.portion.n_objects,
+                bytes: self.portion.bytes,
+                kept: self.prepared.n_kept,
+                resumed: self.prepared.resumed_bytes,
+                missing: self.prepared.missing_bytes,
+                servers: self.catalogue.servers().into(),
+            });
+            self.tell_failures(n_failures, watch);
         }
         Ok(false)
     }
@@ -349,9 +441,9 @@ impl<'a> Get<'a> {
     fn close(&mut self, all_have_checksums: bool) -> io::Result<()> {
         self.targets.clear();
         self.served.clear();
-        // What was received of objects that failed is worth keeping. And if this read is interrupted, the next one knows
-        // objects without a checksum by what was recorded.
-        if all_have_checksums && self.prepared.there.is_empty() {
+        // What was received of objects that failed, or of other data, is worth keeping. And if this read is interrupted, the
+        // next one knows objects without a checksum by what was recorded.
+        if all_have_checksums && self.prepared.there.is_empty() && self.prepared.records.is_empty() {
             self.sink.forget()?;
         }
         Ok(())
@@ -443,7 +535,11 @@ impl<'a> Get<'a> {
             policy: self.options.policy.name.into(),
             servers: self.catalogue.servers().into(),
         });
-        for Failure { key, why } in &self.prepared.failures {
+    }
+
+    /// Tells which objects cannot be read, from this failure on.
+    fn tell_failures(&self, first: usize, watch: &mut (dyn FnMut(Happening<'_>) + Send)) {
+        for Failure { key, why } in &self.prepared.failures[first..] {
             watch(Happening::Failed { key: key.into(), why: why.into() });
         }
     }
@@ -668,6 +764,11 @@ impl<'a> Get<'a> {
             n_failures: tally.n_failures,
             last_error: tally.last_error.clone(),
         });
+        let unlisted = match self.catalogue.state() {
+            State::BrokenOff(error) => Some(error.to_string()),
+            State::Listing if !was_stopped => Some("the listing was given up".to_owned()),
+            _ => None,
+        };
         let report = Report {
             n_objects: self.portion.n_objects,
             n_kept: self.prepared.n_kept,
@@ -681,13 +782,14 @@ impl<'a> Get<'a> {
             servers: servers.collect(),
             damaged: self.damaged,
             failures,
+            unlisted,
             was_stopped,
         };
         let journal = self.sink.finish().await?;
-        let is_complete = report.failures.is_empty() && !was_stopped;
+        let is_complete = report.failures.is_empty() && report.unlisted.is_none() && !was_stopped;
         // Another read into this folder may have been interrupted.
         let is_there = |key: &String| self.destination.place(key).is_ok_and(|place| place.part.exists());
-        let is_last = is_complete && !journal.foreign_keys().any(is_there);
+        let is_last = is_complete && !self.prepared.records.keys().any(is_there);
         match &self.agreement {
             Some(agreement) if is_complete && agreement.finish()? => journal.remove_all()?,
             // What was received of objects that failed is worth keeping.
@@ -701,47 +803,52 @@ impl<'a> Get<'a> {
     }
 }
 
-/// Looks at what is in the destination: objects that are there, parts of an earlier read, files in the way.
-fn prepare(
-    catalogue: &Catalogue,
-    destination: &Destination,
-    mut records: HashMap<String, Vec<Record>>,
-    overwrite: bool,
-    portion: &Portion,
-    is_done: bool,
-) -> Prepared {
-    let mut prepared = Prepared { is_missing: vec![false; catalogue.n_objects()], ..Prepared::default() };
-    for (number, object) in catalogue.objects().enumerate().filter(|(number, _)| portion.has(*number)) {
-        let looked = match destination.place(&object.key) {
-            Err(why) => Looked::Failed(why),
-            // This rank has put it there before, and there is nothing to compare it with.
-            Ok(place)
-                if is_done
-                    && object.hashes.is_empty()
-                    && place.is_there(object.bytes, None).is_ok_and(|there| there == Existing::Unknown) =>
-            {
-                Looked::There
-            }
-            // What is in the way of one object is none of the others' business.
-            Ok(place) => look(destination, &object, &place, records.remove(&object.key), overwrite)
-                .unwrap_or_else(|error| Looked::Failed(format!("{}: {error}", place.path.display()))),
-        };
-        match looked {
-            Looked::There => prepared.n_kept += 1,
-            Looked::Missing(there) => {
-                let missing = there.missing_in(0..object.bytes);
-                let missing: u64 = missing.iter().map(|range| range.end - range.start).sum();
-                prepared.is_missing[number] = true;
-                prepared.missing_bytes += missing;
-                if missing < object.bytes {
-                    prepared.resumed_bytes += object.bytes - missing;
-                    prepared.there.insert(number, there);
+impl Prepared {
+    /// Looks for these objects in the destination: those that are there, parts of an earlier read, files in the way.
+    fn look(
+        &mut self,
+        catalogue: &Catalogue,
+        objects: &[usize],
+        destination: &Destination,
+        overwrite: bool,
+        is_done: bool,
+    ) {
+        self.is_missing.resize(catalogue.n_objects(), false);
+        for &number in objects {
+            let object = catalogue.object(number);
+            let records = self.records.remove(&object.key);
+            let looked = match destination.place(&object.key) {
+                Err(why) => Looked::Failed(why),
+                // This rank has put it there before, and there is nothing to compare it with.
+                Ok(place)
+                    if is_done
+                        && object.hashes.is_empty()
+                        && place
+                            .is_there(object.bytes, None)
+                            .is_ok_and(|there| there == Existing::Unknown) =>
+                {
+                    Looked::There
                 }
+                // What is in the way of one object is none of the others' business.
+                Ok(place) => look(destination, &object, &place, records, overwrite)
+                    .unwrap_or_else(|error| Looked::Failed(format!("{}: {error}", place.path.display()))),
+            };
+            match looked {
+                Looked::There => self.n_kept += 1,
+                Looked::Missing(there) => {
+                    let missing = there.missing_in(0..object.bytes);
+                    let missing: u64 = missing.iter().map(|range| range.end - range.start).sum();
+                    self.is_missing[number] = true;
+                    self.missing_bytes = self.missing_bytes.saturating_add(missing);
+                    if missing < object.bytes {
+                        self.resumed_bytes += object.bytes - missing;
+                        self.there.insert(number, there);
+                    }
+                }
+                Looked::Failed(why) => self.failures.push(Failure { key: object.key, why }),
             }
-            Looked::Failed(why) => prepared.failures.push(Failure { key: object.key, why }),
         }
     }
-    prepared
 }
 
 /// What was found in the place of an object.

@@ -27,7 +27,7 @@ pub struct Line<'a> {
 #[serde(tag = "event", rename_all = "kebab-case")]
 #[allow(missing_docs)]
 pub enum Happening<'a> {
-    /// The sources are listed, and it is known what is missing.
+    /// It is known what is missing, of what is listed so far.
     Begun {
         objects: usize,
         bytes: u64,
@@ -40,11 +40,13 @@ pub enum Happening<'a> {
         policy: Cow<'a, str>,
         servers: Cow<'a, [String]>,
     },
+    /// More is listed. All that `begun` said is now this.
+    Listed { objects: usize, bytes: u64, kept: usize, resumed: u64, missing: u64, servers: Cow<'a, [String]> },
     /// A server was measured, by reads that were needed anyway.
     Measured { server: Cow<'a, str>, bytes: u64, rate: u64 },
     /// There is a plan: what each server is to send, and at which rate. It takes `bound` seconds at least.
     Planned { bound: f64, servers: Vec<Share<'a>> },
-    /// How much each server has sent, in the order of `begun`. Bytes that were read twice count twice.
+    /// How much each server has sent, in the order of `begun` and `listed`. Bytes that were read twice count twice.
     Progress { received: u64, servers: Vec<u64> },
     /// A transfer is late at a server.
     Slow { server: Cow<'a, str> },

@@ -5,7 +5,7 @@
 //! neither the journal nor the data has to be synced while reading goes on, and a line that was torn by a crash costs
 //! one range.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
 use std::ops::Range;
@@ -56,8 +56,6 @@ pub(super) struct Journal {
     others: Vec<PathBuf>,
     /// For ranks: keeps reads without ranks out.
     gate: Option<Gate>,
-    /// Keys that have records but are not wanted now. Not for ranks, whose other keys are those of other ranks.
-    foreign: HashSet<String>,
 }
 
 /// The journal of reads without ranks, shared by all ranks so that no such read begins.
@@ -68,12 +66,11 @@ struct Gate {
 }
 
 impl Journal {
-    /// Opens the journal of a destination, or begins one; each rank has its own. Returns what is in all journals there
-    /// about keys that are wanted, by key: whoever goes on may have another rank than before, or none.
+    /// Opens the journal of a destination, or begins one; each rank has its own. Returns what is in all journals there,
+    /// by key: whoever goes on may have another rank than before, or none.
     pub(super) fn open(
         destination: &Path,
         rank: Option<u32>,
-        is_wanted: &dyn Fn(&str) -> bool,
     ) -> io::Result<(Self, HashMap<String, Vec<Record>>)> {
         let path = destination.join(NAME);
         let (mut file, path, gate) = match rank {
@@ -84,8 +81,8 @@ impl Journal {
                 (open_locked(&own, File::try_lock)?, own, Some(Gate { path, _file: gate }))
             }
         };
-        let (mut records, mut foreign) = (HashMap::new(), HashSet::new());
-        read(&mut file, is_wanted, &mut records, &mut foreign)?;
+        let mut records = HashMap::new();
+        read(&mut file, &mut records)?;
         // What follows a torn line must not be appended to it.
         if line_is_open(&mut file)? {
             file.write_all(b"\n")?;
@@ -96,7 +93,7 @@ impl Journal {
             let is_journal = entry.file_name().as_encoded_bytes().starts_with(NAME.as_bytes());
             if is_journal && entry.path() != path && entry.file_type()?.is_file() {
                 match File::open(entry.path()) {
-                    Ok(mut file) => read(&mut file, is_wanted, &mut records, &mut foreign)?,
+                    Ok(mut file) => read(&mut file, &mut records)?,
                     // Its rank is done.
                     Err(error) if error.kind() == ErrorKind::NotFound => continue,
                     Err(error) => return Err(error),
@@ -104,12 +101,9 @@ impl Journal {
                 others.push(entry.path());
             }
         }
-        if rank.is_some() {
-            foreign.clear();
-        }
         reserve(&file);
         let lock = Arc::new(file.try_clone()?);
-        Ok((Self { path, file: BufWriter::new(file), lock, others, gate, foreign }, records))
+        Ok((Self { path, file: BufWriter::new(file), lock, others, gate }, records))
     }
 
     /// A task that keeps other reads out of the destination until it is done, even if this one is given up.
@@ -138,18 +132,11 @@ impl Journal {
         self.file.flush()
     }
 
-    /// The keys of other data that is recorded here.
-    pub(super) fn foreign_keys(&self) -> impl Iterator<Item = &String> {
-        self.foreign.iter()
-    }
-
-    /// Forgets what was recorded, since all of it is complete, unless it is about other data.
+    /// Forgets what was recorded, since all of it is complete.
     pub(super) fn clear(&mut self) -> io::Result<()> {
-        if self.foreign.is_empty() {
-            self.file.flush()?;
-            self.file.get_ref().set_len(0)?;
-            reserve(self.file.get_ref());
-        }
+        self.file.flush()?;
+        self.file.get_ref().set_len(0)?;
+        reserve(self.file.get_ref());
         Ok(())
     }
 
@@ -223,12 +210,7 @@ pub(super) fn is_at(file: &File, path: &Path) -> io::Result<bool> {
     }
 }
 
-fn read(
-    file: &mut File,
-    is_wanted: &dyn Fn(&str) -> bool,
-    records: &mut HashMap<String, Vec<Record>>,
-    foreign: &mut HashSet<String>,
-) -> io::Result<()> {
+fn read(file: &mut File, records: &mut HashMap<String, Vec<Record>>) -> io::Result<()> {
     file.rewind()?;
     let (mut reader, mut line) = (BufReader::new(&*file), Vec::new());
     loop {
@@ -238,14 +220,9 @@ fn read(
             return Ok(());
         }
         // A line that cannot be read was torn, or is somebody else's: what it stood for is read again.
-        let record = serde_json::from_slice(&line).ok();
-        let usable = |record: &Record| record.format == FORMAT && record.from < record.to;
-        match record.filter(usable) {
-            Some(record) if is_wanted(&record.key) => {
-                records.entry(record.key.clone()).or_default().push(record);
-            }
-            Some(record) => drop(foreign.insert(record.key)),
-            None => {}
+        let record: Option<Record> = serde_json::from_slice(&line).ok();
+        if let Some(record) = record.filter(|record| record.format == FORMAT && record.from < record.to) {
+            records.entry(record.key.clone()).or_default().push(record);
         }
     }
 }

@@ -17,7 +17,7 @@ mod sink;
 mod verify;
 mod work;
 
-pub use get::{Failure, GetError, KnownServer, Options, Report, ServerReport, get};
+pub use get::{Failure, GetError, KnownServer, Options, Report, ServerReport, get, get_while_listing};
 pub use happening::{Candidate, Choosing, Ending, FORMAT, Happening, Line, Share};
 pub use measure::{Measurement, Probing, measure};
 pub use policy::{NotPlanned, Undrivable, drives};

@@ -45,24 +45,32 @@ pub(super) struct Portion {
 }
 
 impl Portion {
-    /// All objects, or those of a rank.
-    pub(super) fn new(rank: Option<Rank>, catalogue: &Catalogue) -> Self {
+    /// Nothing yet, for a rank or for all.
+    pub(super) fn new(rank: Option<Rank>) -> Self {
         let rank = rank.unwrap_or(Rank { rank: 0, of: 1 });
-        let sizes: Vec<u64> = (0..catalogue.n_objects()).map(|object| catalogue.bytes(object)).collect();
-        let ranks = share_out(&sizes, rank.of);
-        let own = || ranks.iter().zip(&sizes).filter(|(of, _)| **of == rank.rank).map(|(_, bytes)| bytes);
-        let (n_objects, bytes) = (own().count(), own().sum());
-        Self { rank, ranks, n_objects, bytes }
+        Self { rank, ranks: Vec::new(), n_objects: 0, bytes: 0 }
+    }
+
+    /// Shares out the objects that are new in a catalogue. Ranks agree if they all do so with the complete one.
+    pub(super) fn extend(&mut self, catalogue: &Catalogue) {
+        let new = self.ranks.len()..catalogue.n_objects();
+        let sizes: Vec<u64> = new.map(|object| catalogue.bytes(object)).collect();
+        let ranks = share_out(&sizes, self.rank.of);
+        for (_, bytes) in ranks.iter().zip(&sizes).filter(|(of, _)| **of == self.rank.rank) {
+            self.n_objects += 1;
+            self.bytes = self.bytes.saturating_add(*bytes);
+        }
+        self.ranks.extend(ranks);
     }
 
     pub(super) fn has(&self, object: usize) -> bool {
         self.ranks[object] == self.rank.rank
     }
 
-    /// Objects that are read together: so many for each rank, and the same for all of them.
-    pub(super) fn windows(&self, n_for_each: usize) -> impl Iterator<Item = Range<usize>> + use<> {
-        let (all, step) = (self.ranks.len(), n_for_each.saturating_mul(self.rank.of as usize).max(1));
-        (0..all).step_by(step).map(move |first| first..all.min(first.saturating_add(step)))
+    /// The objects from this one on that are read together: so many for each rank, and the same for all of them.
+    pub(super) fn window(&self, first: usize, n_for_each: usize) -> Range<usize> {
+        let step = n_for_each.saturating_mul(self.rank.of as usize).max(1);
+        first..self.ranks.len().min(first.saturating_add(step))
     }
 
     /// What the other ranks are to read of these objects, cut like everything else: rank and item, by object.

@@ -5,6 +5,7 @@
 mod balanced;
 mod faults;
 mod files;
+mod listing;
 mod policies;
 mod ranks;
 mod simulated;

@@ -1,72 +1,13 @@
-//! Listings of mirrors, and what they have in common.
+//! What mirrors have in common under a key.
 
-use futures_util::TryStreamExt;
+use std::sync::Arc;
 
-use super::packed::Packed;
 use super::{CatalogueObject, Copy, Remark, Trust};
-use crate::error::StoreError;
-use crate::{Hash, Source, Unreadable};
-
-/// What is in a source, each object with one copy.
-#[derive(Debug, Default)]
-pub(super) struct Listing {
-    pub(super) objects: Packed,
-    pub(super) unreadable: Vec<Unreadable>,
-}
-
-/// Lists a source, page by page.
-pub(super) async fn list(source: &dyn Source) -> Result<Listing, StoreError> {
-    let (mut pages, mut listing) = (source.list(), Listing::default());
-    while let Some(page) = pages.try_next().await? {
-        for object in page.objects {
-            let (key, bytes, hashes) = (object.key.clone(), object.bytes, object.hashes.clone());
-            let (pieces, copies) = (object.pieces.clone(), vec![Copy { source: 0, object }]);
-            listing.objects.push(&CatalogueObject { key, bytes, hashes, pieces, copies });
-        }
-        listing.unreadable.extend(page.unreadable);
-    }
-    Ok(listing)
-}
-
-/// Merges the listings of mirrors, by key.
-pub(super) fn merge(
-    sources: &[Box<dyn Source>],
-    trust: Trust,
-    mut listings: Vec<Packed>,
-) -> (Packed, Vec<Remark>) {
-    let mut has_each_key_once = true;
-    for listing in &mut listings {
-        has_each_key_once &= listing.sort();
-    }
-    if listings.len() == 1 && has_each_key_once {
-        let mut only = listings.remove(0);
-        only.shrink();
-        return (only, Vec::new());
-    }
-    let (mut merger, mut objects) = (Merger::new(sources, trust), Packed::default());
-    let mut next = vec![0; listings.len()];
-    let key = |next: &[usize], source: usize| {
-        let listing: &Packed = &listings[source];
-        (next[source] < listing.len()).then(|| listing.key(next[source]))
-    };
-    while let Some(least) = (0..listings.len()).filter_map(|source| key(&next, source)).min() {
-        let mut copies = Vec::new();
-        for source in 0..listings.len() {
-            while key(&next, source) == Some(least) {
-                let listed = listings[source].get(next[source]).copies;
-                copies.extend(listed.into_iter().map(|copy| Copy { source, ..copy }));
-                next[source] += 1;
-            }
-        }
-        objects.push(&merger.merge(least.to_owned(), copies));
-    }
-    objects.shrink();
-    (objects, merger.remarks())
-}
+use crate::{Hash, Source};
 
 /// Decides which copies are the same.
-struct Merger<'a> {
-    sources: &'a [Box<dyn Source>],
+pub(super) struct Merger {
+    sources: Vec<Arc<dyn Source>>,
     trust: Trust,
     /// The bytes that each source serves alone because they cannot be compared.
     alone: Vec<u64>,
@@ -76,8 +17,8 @@ struct Merger<'a> {
     differs: Vec<Remark>,
 }
 
-impl<'a> Merger<'a> {
-    fn new(sources: &'a [Box<dyn Source>], trust: Trust) -> Self {
+impl Merger {
+    pub(super) fn new(sources: Vec<Arc<dyn Source>>, trust: Trust) -> Self {
         let n = sources.len();
         Self {
             sources,
@@ -91,7 +32,7 @@ impl<'a> Merger<'a> {
     }
 
     /// Merges the copies under a key. The first of them, in the order in which the mirrors were given, decides.
-    fn merge(&mut self, key: String, copies: Vec<Copy>) -> CatalogueObject {
+    pub(super) fn merge(&mut self, key: String, copies: Vec<Copy>) -> CatalogueObject {
         self.n_keys += 1;
         copies.iter().for_each(|copy| self.n_listed[copy.source] += 1);
         let (mut same, mut uncompared) = (Vec::new(), Vec::new());
@@ -141,8 +82,10 @@ impl<'a> Merger<'a> {
         self.sources[source].servers().into_iter().next().unwrap_or_default()
     }
 
-    fn remarks(self) -> Vec<Remark> {
-        let lacking = (0..self.sources.len()).filter(|&source| self.n_listed[source] < self.n_keys);
+    /// What the owner should know. Who has not listed everything may lack nothing.
+    pub(super) fn remarks(self, is_complete: &[bool]) -> Vec<Remark> {
+        let lacks = |source: usize| is_complete[source] && self.n_listed[source] < self.n_keys;
+        let lacking = (0..self.sources.len()).filter(|&source| lacks(source));
         let lacks = lacking.map(|source| Remark::Lacks {
             server: self.name(source),
             n_objects: self.n_keys - self.n_listed[source],

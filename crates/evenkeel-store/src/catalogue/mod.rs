@@ -1,20 +1,21 @@
 //! Several sources as one data set: which objects there are, and which servers hold each.
 
+mod listing;
 mod merge;
 mod packed;
+mod parts;
 
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use futures_util::future::join_all;
 
 use crate::error::{Problem, StoreError};
 use crate::exact::exactly;
 use crate::{Body, Hash, Object, Pieces, Source, Unreadable};
-use merge::{Listing, list, merge};
 use packed::Packed;
+use parts::Parts;
 
 /// What shows that two mirrors have the same object under a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,15 +27,32 @@ pub enum Trust {
 }
 
 /// The objects of a data set and who holds them.
-#[derive(Debug)]
+///
+/// While a data set is [being listed](Self::list), each catalogue has all that the one before it has, under the same
+/// numbers, and more.
+#[derive(Clone, Debug, Default)]
 pub struct Catalogue {
-    sources: Vec<Box<dyn Source>>,
+    sources: Vec<Arc<dyn Source>>,
     servers: Vec<String>,
     /// The number of each server of each source.
     numbers: Vec<Vec<usize>>,
-    objects: Packed,
+    objects: Parts,
+    n_left_out: usize,
     unreadable: Vec<Unreadable>,
     remarks: Vec<Remark>,
+    state: State,
+}
+
+/// Whether a catalogue has everything.
+#[derive(Clone, Debug, Default)]
+pub enum State {
+    /// More is being listed.
+    #[default]
+    Listing,
+    /// At least one of the mirrors was listed to its end.
+    Complete,
+    /// No mirror could be listed to its end; this is why the last of them could not.
+    BrokenOff(StoreError),
 }
 
 /// An object, and the copies of it that are the same.
@@ -64,10 +82,12 @@ pub struct Copy {
 /// Something about a data set that its owner should know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Remark {
-    /// A mirror cannot be listed. It is not used.
+    /// A mirror cannot be listed, or not to its end.
     Unlisted {
         /// Which, and why.
         why: String,
+        /// Whether it is used for what it has listed.
+        is_used: bool,
     },
     /// Something that a mirror has cannot be read there.
     Unreadable {
@@ -99,7 +119,10 @@ pub enum Remark {
 impl fmt::Display for Remark {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unlisted { why } => write!(f, "{why}; this mirror is not used"),
+            Self::Unlisted { why, is_used: false } => write!(f, "{why}; this mirror is not used"),
+            Self::Unlisted { why, is_used: true } => {
+                write!(f, "{why}; this mirror is used only for what it had listed before")
+            }
             Self::Unreadable { why } => write!(f, "{why}"),
             Self::Differs { key, server } => {
                 write!(f, "{key} at {server} is not the same as at the mirrors before it, and is not used")
@@ -120,78 +143,75 @@ impl fmt::Display for Remark {
 impl Catalogue {
     /// Lists mirrors of the same data. A mirror that cannot be listed is left out, unless none can.
     pub async fn of_mirrors(sources: Vec<Box<dyn Source>>, trust: Trust) -> Result<Self, StoreError> {
-        let listings = join_all(sources.iter().map(|source| list(&**source))).await;
-        let (mut listed, mut unlisted, mut last_error) = (Vec::new(), Vec::new(), None);
-        for (source, listing) in sources.into_iter().zip(listings) {
-            match listing {
-                Ok(listing) => listed.push((source, listing)),
-                Err(error) => {
-                    unlisted.push(Remark::Unlisted { why: error.to_string() });
-                    last_error = Some(error);
-                }
-            }
+        Self::of_wanted(sources, trust, &|_| true).await
+    }
+
+    /// Lists mirrors, without objects whose keys are not wanted.
+    pub async fn of_wanted(
+        sources: Vec<Box<dyn Source>>,
+        trust: Trust,
+        is_wanted: &(dyn Fn(&str) -> bool + Sync),
+    ) -> Result<Self, StoreError> {
+        let sources = sources.into_iter().map(Arc::from).collect();
+        let catalogue = listing::list(sources, trust, is_wanted, None).await;
+        match catalogue.state {
+            State::BrokenOff(error) => Err(error),
+            _ => Ok(catalogue),
         }
-        let (sources, listings): (Vec<_>, Vec<Listing>) = listed.into_iter().unzip();
-        if let Some(error) = last_error.filter(|_| sources.is_empty()) {
-            return Err(error);
-        }
-        let (listings, unreadable): (Vec<Packed>, Vec<_>) =
-            listings.into_iter().map(|listing| (listing.objects, listing.unreadable)).unzip();
-        let mut unreadable = unreadable.concat();
-        let cannot_be_read =
-            unreadable.iter().map(|found| Remark::Unreadable { why: found.error.to_string() });
-        let cannot_be_read: Vec<Remark> = cannot_be_read.collect();
-        let (objects, remarks) = merge(&sources, trust, listings);
-        // What another mirror has is read there.
-        unreadable.retain(|found| {
-            let next = objects.first_from(&found.key);
-            let is_there = |key: &str| match found.key.ends_with('/') {
-                true => key.starts_with(&found.key),
-                false => key == found.key,
-            };
-            next == objects.len() || !is_there(objects.key(next))
-        });
-        let remarks = [unlisted, cannot_be_read, remarks].concat();
-        Ok(Self { objects, unreadable, remarks, ..Self::of_sources(sources) })
+    }
+
+    /// Lists mirrors, and shows what is known so far, again and again, so that it can be read meanwhile. The last one
+    /// shown has the [state](Self::state) in which the listing ended.
+    ///
+    /// A single source is shown as it is listed. Several mirrors are shown as far as all of them have come, which works
+    /// as long as they [list by key](Source::lists_by_key).
+    pub async fn list(
+        sources: Vec<Box<dyn Source>>,
+        trust: Trust,
+        is_wanted: &(dyn Fn(&str) -> bool + Sync),
+        show: &mut (dyn FnMut(Self) + Send),
+    ) {
+        let sources = sources.into_iter().map(Arc::from).collect();
+        let all = listing::list(sources, trust, is_wanted, Some(&mut *show)).await;
+        show(all);
     }
 
     /// Nothing, in these sources.
-    fn of_sources(sources: Vec<Box<dyn Source>>) -> Self {
-        let mut servers: Vec<String> = Vec::new();
-        let mut number = |name: &String| {
-            servers.iter().position(|known| known == name).unwrap_or_else(|| {
-                servers.push(name.clone());
-                servers.len() - 1
-            })
-        };
-        let mut numbers = Vec::new();
-        for source in &sources {
-            numbers.push(source.servers().iter().map(&mut number).collect());
+    fn new(sources: Vec<Arc<dyn Source>>) -> Self {
+        Self { numbers: vec![Vec::new(); sources.len()], sources, ..Self::default() }
+    }
+
+    /// Gives numbers to servers that have none, of those sources that are used.
+    fn number_servers(&mut self, is_used: &[bool]) {
+        for (source, _) in is_used.iter().enumerate().filter(|(_, is_used)| **is_used) {
+            let numbers = &mut self.numbers[source];
+            for name in self.sources[source].servers().into_iter().skip(numbers.len()) {
+                let known = self.servers.iter().position(|known| *known == name);
+                numbers.push(known.unwrap_or(self.servers.len()));
+                if known.is_none() {
+                    self.servers.push(name);
+                }
+            }
         }
-        let (objects, unreadable, remarks) = (Packed::default(), Vec::new(), Vec::new());
-        Self { sources, servers, numbers, objects, unreadable, remarks }
     }
 
     /// Joins data sets that hold different objects.
-    pub fn join(catalogues: Vec<Self>) -> Result<Self, StoreError> {
-        let (mut sources, mut unreadable, mut remarks) = (Vec::new(), Vec::new(), Vec::new());
-        let mut objects: Option<Packed> = None;
-        for catalogue in catalogues {
-            match &mut objects {
-                // As they are: this may be all.
-                None => objects = Some(catalogue.objects),
-                Some(objects) => {
-                    for mut object in catalogue.objects() {
-                        object.copies.iter_mut().for_each(|copy| copy.source += sources.len());
-                        objects.push(&object);
-                    }
-                }
-            }
-            sources.extend(catalogue.sources);
-            unreadable.extend(catalogue.unreadable);
-            remarks.extend(catalogue.remarks);
+    pub fn join(mut catalogues: Vec<Self>) -> Result<Self, StoreError> {
+        if let [_] = *catalogues {
+            return Ok(catalogues.remove(0));
         }
-        let mut objects = objects.unwrap_or_default();
+        let mut objects = Packed::default();
+        let mut joined = Self::new(Vec::new());
+        for catalogue in catalogues {
+            for mut object in catalogue.objects() {
+                object.copies.iter_mut().for_each(|copy| copy.source += joined.sources.len());
+                objects.push(&object);
+            }
+            joined.sources.extend(catalogue.sources);
+            joined.n_left_out += catalogue.n_left_out;
+            joined.unreadable.extend(catalogue.unreadable);
+            joined.remarks.extend(catalogue.remarks);
+        }
         if !objects.sort() {
             let problem = "two sources have an object of this name; read them into different folders, or name them by \
                            --mirror if they hold the same data";
@@ -199,12 +219,21 @@ impl Catalogue {
             let key = twice.map_or("", |number| objects.key(number));
             return Err(Problem::Unsupported(problem.to_owned()).at(key));
         }
-        Ok(Self { objects, unreadable, remarks, ..Self::of_sources(sources) })
+        joined.numbers = vec![Vec::new(); joined.sources.len()];
+        joined.number_servers(&vec![true; joined.sources.len()]);
+        joined.objects.append(objects);
+        joined.state = State::Complete;
+        Ok(joined)
     }
 
-    /// Leaves out the objects that `is_wanted` does not want.
-    pub fn retain(&mut self, is_wanted: impl FnMut(&CatalogueObject) -> bool) {
-        self.objects.retain(is_wanted);
+    /// Whether everything is listed.
+    pub fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// How many objects were listed but not wanted. Each copy counts.
+    pub fn n_left_out(&self) -> usize {
+        self.n_left_out
     }
 
     /// The number of objects.
@@ -212,20 +241,14 @@ impl Catalogue {
         self.objects.len()
     }
 
-    /// All objects, by key.
+    /// All objects, by key if it was listed as a whole.
     pub fn objects(&self) -> impl ExactSizeIterator<Item = CatalogueObject> {
         (0..self.objects.len()).map(|number| self.object(number))
     }
 
-    /// An object, counted in the order of keys.
+    /// An object, counted as [`objects`](Self::objects) has them.
     pub fn object(&self, number: usize) -> CatalogueObject {
         self.objects.get(number)
-    }
-
-    /// The number of the object of this name.
-    pub fn find(&self, key: &str) -> Option<usize> {
-        let number = self.objects.first_from(key);
-        (number < self.n_objects() && self.key(number) == key).then_some(number)
     }
 
     /// Where other programs find an object: the address of its first copy.

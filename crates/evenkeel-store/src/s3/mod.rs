@@ -299,6 +299,11 @@ impl Source for S3 {
         self.servers.to_vec()
     }
 
+    /// All buckets but directory buckets do, which have names of their own.
+    fn lists_by_key(&self) -> bool {
+        !self.address.bucket.ends_with("--x-s3")
+    }
+
     /// Stores look for an object in several places before they begin to send it.
     fn usual_slots(&self) -> u32 {
         4

@@ -87,9 +87,9 @@ fn summary(story: &Story) -> Summary<'_> {
             .enumerate()
             .map(|(number, server)| ServerSummary {
                 server: &server.name,
-                planned_bytes: first.and_then(|plan| plan.shares[number].1),
+                planned_bytes: first.and_then(|plan| plan.share_of(number).1),
                 bytes: server.bytes,
-                planned_rate: first.map(|plan| plan.shares[number].0),
+                planned_rate: first.and_then(|plan| plan.share_of(number).0),
                 rate: server.rate(),
                 planned_end: first.and_then(|plan| plan.end_of(number)),
                 end: server.active.map(|(_, to)| to),
@@ -141,9 +141,9 @@ fn row(plan: Option<&Plan>, number: usize, server: &Server) -> Vec<String> {
     let rate = |rate: f64| format!("{}/s", size(rate));
     vec![
         server.name.clone(),
-        or_dash(plan.and_then(|plan| plan.shares[number].1).map(|bytes| size(bytes as f64))),
+        or_dash(plan.and_then(|plan| plan.share_of(number).1).map(|bytes| size(bytes as f64))),
         size(server.bytes as f64),
-        or_dash(plan.map(|plan| rate(plan.shares[number].0 as f64))),
+        or_dash(plan.and_then(|plan| plan.share_of(number).0).map(|of| rate(of as f64))),
         or_dash(server.rate().map(rate)),
         or_dash(plan.and_then(|plan| plan.end_of(number)).map(span)),
         or_dash(server.active.map(|(_, to)| span(to))),

@@ -91,7 +91,7 @@ fn plan_and_truth(story: &Story) -> String {
 fn shares(story: &Story) -> String {
     let Some(plan) = story.plans.first() else { return String::new() };
     let bar = |(number, server): (usize, &'_ Server)| {
-        let planned = plan.shares[number].1? as f64;
+        let planned = plan.share_of(number).1? as f64;
         let (before, bytes) = (server.received.sums(plan.at).last().map_or(0.0, |last| last.1), server.bytes);
         let sent = (bytes as f64 - before).max(0.0);
         let value = if planned > 0.0 { sent / planned } else { 0.0 };

@@ -77,16 +77,22 @@ pub(super) struct Plan {
     /// How long it takes at least.
     pub(super) bound: f64,
     /// By server: rate in bytes per second, and bytes if they were planned.
-    pub(super) shares: Vec<(u64, Option<u64>)>,
+    shares: Vec<(u64, Option<u64>)>,
     /// What had been received when it was made.
     pub(super) before: u64,
 }
 
 impl Plan {
+    /// The rate of a server and its bytes, if they were planned; none if the server was not known then.
+    pub(super) fn share_of(&self, server: usize) -> (Option<u64>, Option<u64>) {
+        let share = self.shares.get(server);
+        (share.map(|share| share.0), share.and_then(|share| share.1))
+    }
+
     /// When a server is done by this plan.
     pub(super) fn end_of(&self, server: usize) -> Option<f64> {
-        let &(rate, bytes) = self.shares.get(server)?;
-        Some(self.at + bytes? as f64 / (rate.max(1) as f64))
+        let (rate, bytes) = self.share_of(server);
+        Some(self.at + bytes? as f64 / (rate?.max(1) as f64))
     }
 
     /// What was to be received by a point in time.
@@ -199,8 +205,10 @@ impl Story {
         self.end = self.end.max(*at);
         match what {
             Happening::Begun { objects, missing, policy, servers, .. } => {
-                return self.begin(*objects, *missing, policy, servers);
+                policy.as_ref().clone_into(&mut self.policy);
+                self.list(*objects, *missing, servers)?;
             }
+            Happening::Listed { objects, missing, servers, .. } => self.list(*objects, *missing, servers)?,
             Happening::Measured { server, bytes, .. } => {
                 self.server(server)?.receive(0.0, *at, *bytes);
                 if let Some(&number) = self.numbers.get(&**server) {
@@ -250,21 +258,17 @@ impl Story {
         Ok(())
     }
 
-    fn begin(
-        &mut self,
-        n_objects: usize,
-        missing: u64,
-        policy: &str,
-        servers: &[String],
-    ) -> Result<(), String> {
+    /// What there is to read, as far as it is listed. Servers that are known keep their numbers.
+    fn list(&mut self, n_objects: usize, missing: u64, servers: &[String]) -> Result<(), String> {
         if servers.is_empty() || servers.len() > MOST_SERVERS {
             return Err(format!("there are {} servers; a trace has 1 to {MOST_SERVERS}", servers.len()));
         }
-        self.servers =
-            servers.iter().map(|name| Server { name: name.clone(), ..Server::default() }).collect();
-        self.numbers = servers.iter().cloned().zip(0..).collect();
-        self.progress = vec![(0.0, 0); servers.len()];
-        (self.n_objects, self.missing, self.policy) = (n_objects, missing, policy.to_owned());
+        for name in servers.iter().skip(self.servers.len()) {
+            self.numbers.insert(name.clone(), self.servers.len());
+            self.servers.push(Server { name: name.clone(), ..Server::default() });
+            self.progress.push((0.0, 0));
+        }
+        (self.n_objects, self.missing) = (n_objects, missing);
         Ok(())
     }
 
