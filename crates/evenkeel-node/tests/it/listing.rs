@@ -16,18 +16,19 @@ use super::{noise, quick};
 
 const N_BYTES: u64 = 1000;
 
+/// The numbers of objects, or what ends the listing.
+type Numbers = Result<Vec<usize>, StoreError>;
+
 /// Storage that lists what a test sends.
 #[derive(Debug)]
 struct Told {
     name: String,
-    pages: Mutex<Option<mpsc::Receiver<Result<Vec<usize>, StoreError>>>>,
+    pages: Mutex<Option<mpsc::Receiver<Numbers>>>,
 }
 
-impl Told {
-    fn new(name: &str) -> (mpsc::Sender<Result<Vec<usize>, StoreError>>, Box<dyn Source>) {
-        let (sender, pages) = mpsc::channel(1);
-        (sender, Box::new(Self { name: name.to_owned(), pages: Mutex::new(Some(pages)) }))
-    }
+fn told(name: &str) -> (mpsc::Sender<Numbers>, Box<dyn Source>) {
+    let (sender, pages) = mpsc::channel(1);
+    (sender, Box::new(Told { name: name.to_owned(), pages: Mutex::new(Some(pages)) }))
 }
 
 fn key(number: usize) -> String {
@@ -105,7 +106,7 @@ fn is_there(to: &Path, number: usize) -> bool {
 #[tokio::test]
 async fn what_all_mirrors_have_listed_is_read_meanwhile() {
     let folder = tempfile::tempdir().unwrap();
-    let ((first, one), (second, other)) = (Told::new("one"), Told::new("other"));
+    let ((first, one), (second, other)) = (told("one"), told("other"));
     let (done, mut is_done) = mpsc::unbounded_channel();
     let (to, options) = (folder.path().join("to"), quick());
     let telling = async move {
@@ -139,7 +140,7 @@ async fn a_listing_that_breaks_off() {
     let folder = tempfile::tempdir().unwrap();
     let (to, options) = (folder.path().join("to"), quick());
     for breaks in [true, false] {
-        let (telling, source) = Told::new("only");
+        let (telling, source) = told("only");
         let (done, mut is_done) = mpsc::unbounded_channel();
         let reading = read(vec![source], &to, &options, done);
         let telling = async move {
