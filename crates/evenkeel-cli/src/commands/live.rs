@@ -67,8 +67,12 @@ pub(super) fn pattern(text: &str) -> Result<Pattern> {
 /// Lists the mirrors or sources that the arguments name, and says what is odd about them.
 pub(super) async fn catalogue(args: &SourceArgs, sources: &[String]) -> Result<Catalogue> {
     let (filter, trust) = (Filter::new(args)?, trust(args));
+    list(data_sets(args, sources, trust).await?, trust, &filter).await
+}
+
+async fn list(data_sets: Vec<DataSet>, trust: Trust, filter: &Filter) -> Result<Catalogue> {
     let mut all = Vec::new();
-    for mirrors in data_sets(args, sources, trust).await? {
+    for mirrors in data_sets {
         all.push(Catalogue::of_wanted(mirrors, trust, &|key| filter.wants(key)).await?);
     }
     let catalogue = Catalogue::join(all)?;
@@ -85,9 +89,10 @@ pub(super) async fn listing(
 ) -> Result<watch::Receiver<Arc<Catalogue>>> {
     let (filter, trust) = (Filter::new(args)?, trust(args));
     let mut data_sets = data_sets(args, sources, trust).await?;
-    let Some(mirrors) = data_sets.pop().filter(|_| data_sets.is_empty()) else {
-        return Ok(watch::channel(Arc::new(catalogue(args, sources).await?)).1);
-    };
+    if data_sets.len() != 1 {
+        return Ok(watch::channel(Arc::new(list(data_sets, trust, &filter).await?)).1);
+    }
+    let mirrors = data_sets.remove(0);
     let (sender, mut receiver) = watch::channel(Arc::default());
     tokio::spawn(async move {
         let mut show = |catalogue| drop(sender.send_replace(Arc::new(catalogue)));
@@ -103,7 +108,7 @@ pub(super) async fn listing(
 }
 
 /// Says what is odd about a data set, and whether there is anything to read in it.
-pub(super) fn check(catalogue: &Catalogue) -> Result<()> {
+fn check(catalogue: &Catalogue) -> Result<()> {
     tell(catalogue.remarks().iter().map(ToString::to_string))?;
     match (catalogue.n_objects(), catalogue.n_left_out()) {
         (0, 0) => bail!("there is nothing to read in what was given"),
@@ -119,8 +124,11 @@ fn trust(args: &SourceArgs) -> Trust {
     }
 }
 
-/// Opens what the arguments name: data sets, each with its mirrors.
-async fn data_sets(args: &SourceArgs, sources: &[String], trust: Trust) -> Result<Vec<Vec<Box<dyn Source>>>> {
+/// Mirrors of the same data.
+type DataSet = Vec<Box<dyn Source>>;
+
+/// Opens what the arguments name.
+async fn data_sets(args: &SourceArgs, sources: &[String], trust: Trust) -> Result<Vec<DataSet>> {
     let (mut mirrors, mut others) = (Vec::new(), Vec::new());
     for mirror in &args.mirrors {
         match sources::open(mirror, trust).await {
