@@ -439,12 +439,12 @@ impl Folder<'_> {
         let n_asked = world.asked.lock().unwrap().len();
         let mut quiet = |_: &Line<'_>| {};
         let reading = get_while_listing(listing.clone(), self.path, options, stopped, &mut quiet);
-        let reading = async {
+        let reading = Box::pin(async {
             tokio::select! {
                 report = reading => report,
                 () = async { listed.await; std::future::pending().await } => unreachable!("it is pending"),
             }
-        };
+        });
         let report = match end {
             None => timeout(DEADLINE, reading).await.map(Some),
             Some(End::Dropped(after)) => Ok(timeout(after, reading).await.ok()),
