@@ -487,7 +487,7 @@ impl Folder<'_> {
             match failure {
                 Some(failure) => assert!(!failure.why.is_empty()),
                 None if is_over => {
-                    assert!(version.is_some() && version == listed, "file {file} is missing without a word")
+                    assert!(version.is_some() && version == listed, "file {file} is missing without a word");
                 }
                 None => {}
             }
