@@ -6,6 +6,7 @@ use super::conf::Conf;
 use super::datanode;
 use super::located::{self, Datanodes};
 use super::messages::{FileInfoAnswer, ListingAnswer, LocationsAnswer, Parse, ResponseHeader};
+use super::rpc::User;
 use super::{Folder, Hdfs};
 
 /// An answer of a NameNode, of each kind. Returns whether what passes fits together.
@@ -20,7 +21,8 @@ pub fn namenode(bytes: &[u8]) -> bool {
         fits = n_bytes == located.bytes && file.block_at(0).is_some() == (n_bytes > 0);
     }
     let Ok(cluster) = Conf::default().cluster("namenode") else { return false };
-    let hdfs = Hdfs::of(cluster, "nobody".to_owned(), "/a");
+    let user = User { name: "nobody".to_owned(), tokens: Vec::new(), service: String::new() };
+    let hdfs = Hdfs::of(cluster, user, "/a");
     if let Ok(ListingAnswer(Some(listing))) = ListingAnswer::parse(bytes) {
         let folder = Folder { path: "/a".to_owned(), level: 0, after: Vec::new() };
         let (page, _) = hdfs.page(listing, &folder).unwrap_or_default();
