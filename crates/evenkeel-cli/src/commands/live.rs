@@ -1,7 +1,10 @@
 //! What commands on real storage share.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+
 use anyhow::{Context, Result, bail};
-use evenkeel_store::{Catalogue, Trust};
+use evenkeel_store::{Catalogue, Source, Trust};
 use glob::{MatchOptions, Pattern};
 use tokio::runtime::Runtime;
 
@@ -63,15 +66,29 @@ pub(super) fn pattern(text: &str) -> Result<Pattern> {
 
 /// Lists the mirrors or sources that the arguments name, and says what is odd about them.
 pub(super) async fn catalogue(args: &SourceArgs, sources: &[String]) -> Result<Catalogue> {
+    Ok(catalogue_and_load(args, sources).await?.0)
+}
+
+/// The same, and how many transfers servers are busy with, as far as their storage tells.
+pub(super) async fn catalogue_and_load(
+    args: &SourceArgs,
+    sources: &[String],
+) -> Result<(Catalogue, HashMap<String, u64>)> {
     let trust = match args.trust {
         TrustName::Checksums => Trust::Checksums,
         TrustName::Sizes => Trust::Sizes,
     };
     let filter = Filter::new(args)?;
     let (mut mirrors, mut others) = (Vec::new(), Vec::new());
+    let mut all: Vec<Arc<dyn Source>> = Vec::new();
+    let mut shared = |source: Box<dyn Source>| -> Box<dyn Source> {
+        let source: Arc<dyn Source> = source.into();
+        all.push(Arc::clone(&source));
+        Box::new(source)
+    };
     for mirror in &args.mirrors {
         match sources::open(mirror, trust).await {
-            Ok(source) => mirrors.push(source),
+            Ok(source) => mirrors.push(shared(source)),
             // Like one that cannot be listed.
             Err(error) if args.mirrors.len() > 1 && sources::is_xrootd(mirror) => {
                 tell([format!("{error:#}; this mirror is not used")].into_iter())?;
@@ -80,19 +97,19 @@ pub(super) async fn catalogue(args: &SourceArgs, sources: &[String]) -> Result<C
         }
     }
     for source in sources {
-        others.push(sources::open(source, trust).await?);
+        others.push(shared(sources::open(source, trust).await?));
     }
     for manifest in &args.manifests {
-        others.push(sources::open_manifest(manifest, trust).await?);
+        others.push(shared(sources::open_manifest(manifest, trust).await?));
     }
     let mut catalogue = match (mirrors.is_empty(), others.is_empty()) {
         (true, true) => bail!("name a source, mirrors by --mirror, or a manifest by --manifest"),
         (true, false) => {
-            let mut all = Vec::new();
+            let mut catalogues = Vec::new();
             for source in others {
-                all.push(Catalogue::of_mirrors(vec![source], trust).await?);
+                catalogues.push(Catalogue::of_mirrors(vec![source], trust).await?);
             }
-            Catalogue::join(all)?
+            Catalogue::join(catalogues)?
         }
         (false, true) => Catalogue::of_mirrors(mirrors, trust).await?,
         (false, false) => {
@@ -111,7 +128,8 @@ pub(super) async fn catalogue(args: &SourceArgs, sources: &[String]) -> Result<C
     if catalogue.n_objects() == 0 {
         bail!("--include and --exclude leave nothing to read");
     }
-    Ok(catalogue)
+    let load = all.iter().flat_map(Source::connections).collect();
+    Ok((catalogue, load))
 }
 
 #[cfg(test)]

@@ -7,6 +7,8 @@ use super::datanode;
 use super::located::{self, Datanodes};
 use super::messages::{FileInfoAnswer, ListingAnswer, LocationsAnswer, Parse, ResponseHeader};
 use super::rpc::User;
+use super::sasl::{self, Agreed};
+use super::token::{self, Token};
 use super::{Folder, Hdfs};
 
 /// An answer of a NameNode, of each kind. Returns whether what passes fits together.
@@ -50,4 +52,22 @@ pub fn configuration(text: &str) {
         let _ = conf.cluster("");
         let _ = conf.cluster("main");
     }
+}
+
+/// What a NameNode sends to somebody who logs in with a token. Nobody knows its password, so that nothing proves that the
+/// NameNode does: returns whether nobody has been logged in by it.
+pub fn login(bytes: &[u8]) -> bool {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_time().build() else {
+        return false;
+    };
+    let Ok(token) = Token::of_text("AWkBcAFrAXM") else { return false };
+    let mut stream = tokio::io::join(bytes, tokio::io::sink());
+    let agreed = runtime.block_on(sasl::log_in(&mut stream, &[0; 16], &token));
+    !matches!(agreed, Ok(Agreed::Token))
+}
+
+/// A file of tokens. Returns whether each of them is the same when it was written and read.
+pub fn tokens(bytes: &[u8]) -> bool {
+    let tokens = token::parse(bytes).unwrap_or_default();
+    tokens.iter().all(|token| Token::of_text(&token.to_text()).as_ref() == Ok(token))
 }

@@ -420,15 +420,19 @@ pub(super) struct Datanode<'a> {
     pub(super) uuid: &'a str,
     /// Where it sends blocks.
     pub(super) port: u16,
+    /// How many transfers it was busy with when it last told the NameNode, and the thread that waits for more.
+    pub(super) n_transfers: u32,
 }
 
 impl<'a> Parse<'a> for Datanode<'a> {
     fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
         let missing = Malformed("a DataNode without an address");
-        let (mut id, mut fields) = (None, Fields::of(message));
+        let (mut id, mut n_transfers, mut fields) = (None, 0, Fields::of(message));
         while let Some((number, value)) = fields.next()? {
-            if number == 1 {
-                id = Some(value.bytes()?);
+            match number {
+                1 => id = Some(value.bytes()?),
+                7 => n_transfers = value.number32()?,
+                _ => {}
             }
         }
         let (mut ip, mut host, mut uuid, mut port) = (None, None, None, None);
@@ -444,7 +448,7 @@ impl<'a> Parse<'a> for Datanode<'a> {
         }
         let (ip, host) = ip.zip(host).ok_or(missing)?;
         let (uuid, port) = uuid.zip(port).ok_or(missing)?;
-        Ok(Self { ip, host, uuid, port })
+        Ok(Self { ip, host, uuid, port, n_transfers })
     }
 }
 

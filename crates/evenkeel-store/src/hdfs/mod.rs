@@ -303,6 +303,10 @@ impl Source for Hdfs {
         true
     }
 
+    fn connections(&self) -> Vec<(String, u64)> {
+        locked(&self.datanodes).transfers()
+    }
+
     fn list(&self) -> BoxStream<'_, Result<Page, StoreError>> {
         let next = move |mut left: Vec<Folder>| async move {
             if left.is_empty() {

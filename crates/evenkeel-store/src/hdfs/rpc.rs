@@ -364,12 +364,8 @@ fn is_closed(error: &std::io::Error) -> bool {
 }
 
 fn too_long(address: &str, n: u32) -> Problem {
-    let is_web_server = match n.to_be_bytes() {
-        [b'H', b'T', b'T', b'P'] => true,
-        // An alert of TLS.
-        [0x15, 3, _, _] => true,
-        _ => false,
-    };
+    // Or an alert of TLS.
+    let is_web_server = matches!(n.to_be_bytes(), [b'H', b'T', b'T', b'P'] | [0x15, 3, _, _]);
     match is_web_server {
         true => Problem::Unsupported(format!(
             "{address} is a web server; name the NameNode's RPC port, usually 8020 or 9000, or use webhdfs://"

@@ -168,14 +168,14 @@ impl Challenge {
 
     fn prove(&self, user: &str, password: &str, own_nonce: &str, uri: &str) -> Proof {
         let Self { realm, nonce } = self;
-        let md5 = |text: &str| Md5::digest(text.as_bytes());
-        let hex = |hash: &[u8]| hash.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        let secret = md5(&format!("{user}:{realm}:{password}"));
-        let session =
-            Md5::new().chain_update(secret).chain_update(format!(":{nonce}:{own_nonce}")).finalize();
+        let hex = |hash: [u8; 16]| format!("{:032x}", u128::from_be_bytes(hash));
+        let md5 = |text: &str| hex(Md5::digest(text.as_bytes()).into());
+        let secret = Md5::digest(format!("{user}:{realm}:{password}"));
+        let session = Md5::new().chain_update(secret).chain_update(format!(":{nonce}:{own_nonce}"));
+        let session = hex(session.finalize().into());
         let proof = |of: String| {
-            let (session, of) = (hex(&session), hex(&md5(&of)));
-            hex(&md5(&format!("{session}:{nonce}:00000001:{own_nonce}:auth:{of}")))
+            let of = md5(&of);
+            md5(&format!("{session}:{nonce}:00000001:{own_nonce}:auth:{of}"))
         };
         let (proof, expected) = (proof(format!("AUTHENTICATE:{uri}")), proof(format!(":{uri}")));
         let quoted = |text: &str| text.replace('\\', "\\\\").replace('"', "\\\"");

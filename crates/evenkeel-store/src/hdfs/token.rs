@@ -153,15 +153,13 @@ fn token(message: &[u8]) -> Result<Token, Malformed> {
 
 /// A length as Hadoop's `Writable`s have it: one byte, or the number of bytes that follow.
 fn write_length(n: usize, out: &mut Vec<u8>) {
-    match i8::try_from(n) {
-        Ok(n) => out.push(n.cast_unsigned()),
-        Err(_) => {
-            let bytes = n.to_be_bytes();
-            let zeros = n.leading_zeros() as usize / 8;
-            out.push((-112 - (bytes.len() - zeros) as i8).cast_unsigned());
-            out.extend_from_slice(&bytes[zeros..]);
-        }
+    if let Ok(n) = i8::try_from(n) {
+        return out.push(n.cast_unsigned());
     }
+    let bytes = n.to_be_bytes();
+    let zeros = n.leading_zeros() as usize / 8;
+    out.push((-112 - (bytes.len() - zeros) as i8).cast_unsigned());
+    out.extend_from_slice(&bytes[zeros..]);
 }
 
 /// Reads what Hadoop's `Writable`s wrote.

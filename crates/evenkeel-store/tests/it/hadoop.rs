@@ -371,10 +371,10 @@ impl State {
         );
         let (secret, session) =
             (Md5::digest(format!("{user}:default:{password}")), format!(":{NONCE}:{}", field("cnonce")));
-        let session = hex(&Md5::digest([&secret[..], session.as_bytes()].concat()));
+        let session = hex(Md5::digest([&secret[..], session.as_bytes()].concat()));
         let proof = |of: &str| {
-            let rest = format!("{NONCE}:00000001:{}:auth:{}", field("cnonce"), hex(&Md5::digest(of)));
-            hex(&Md5::digest(format!("{session}:{rest}")))
+            let rest = format!("{NONCE}:00000001:{}:auth:{}", field("cnonce"), hex(Md5::digest(of)));
+            hex(Md5::digest(format!("{session}:{rest}")))
         };
         if field("response") != proof("AUTHENTICATE:/default") {
             let text = "DIGEST-MD5: digest response format violation. Mismatched response.";
@@ -462,7 +462,7 @@ impl State {
                     .bytes(2, format!("d{number}").as_bytes())
                     .bytes(3, format!("uuid-{number}").as_bytes())
                     .number(4, port.into());
-                block = block.message(3, &Message::default().message(1, &datanode).number(7, 1));
+                block = block.message(3, &Message::default().message(1, &datanode).number(7, 4));
             }
             located = located.message(2, &block);
         }
@@ -519,8 +519,8 @@ pub(crate) fn auth(method: &str, mechanism: &str, challenge: &[u8]) -> Message {
     auth.bytes(3, b"").bytes(4, b"default").bytes(5, challenge)
 }
 
-fn hex(hash: &[u8]) -> String {
-    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+fn hex(hash: impl Into<[u8; 16]>) -> String {
+    format!("{:032x}", u128::from_be_bytes(hash.into()))
 }
 
 /// After its length.

@@ -88,6 +88,8 @@ async fn listings_carry_locations() {
     let objects = list(&*source).await.unwrap();
     assert_eq!(hadoop.n_calls(), 15);
     assert!(objects.iter().all(|object| object.extents.iter().all(|extent| extent.servers.len() == 2)));
+    let load = source.connections();
+    assert!(load.iter().all(|(name, n)| source.servers().contains(name) && *n == 4) && load.len() == 3, "{load:?}");
     let mut servers = source.servers();
     servers.iter_mut().for_each(|name| name.truncate(2));
     servers.sort_unstable();
@@ -416,6 +418,12 @@ fn damaged_messages_are_read_or_refused() {
         [packet(0, false, &data(600)), packet(600, false, &data(405)), packet(1005, true, &[])].concat();
     let of_datanode = [&range[..], &answer, &packets].concat();
     let of_namenode = [&located, &listing, &status].map(|message| Message::default().message(1, message).0);
+    let challenge = auth("TOKEN", "DIGEST-MD5", b"realm=\"default\",nonce=\"n\",qop=\"auth\",charset=utf-8");
+    let offer = Message::default().number(2, 1).message(4, &challenge);
+    let success = Message::default().number(2, 0).bytes(3, b"rspauth=0");
+    let header = Message::default().number(1, SASL_ANSWER).number(2, 0).delimited();
+    let of_login =
+        [offer, success].map(|message| framed(&[header.clone(), message.delimited()].concat())).concat();
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let mut random = |below: usize| {
         state ^= state << 13;
@@ -425,7 +433,11 @@ fn damaged_messages_are_read_or_refused() {
     };
     assert!(evenkeel_store::hdfs_fuzz::datanode(&of_datanode));
     for round in 0..30_000 {
-        let whole = if round % 2 == 0 { &of_datanode } else { &of_namenode[random(3)] };
+        let whole = match round % 3 {
+            0 => &of_datanode,
+            1 => &of_namenode[random(3)],
+            _ => &of_login,
+        };
         let mut bytes = whole.clone();
         for _ in 0..=random(3) {
             let at = random(bytes.len());
@@ -437,6 +449,7 @@ fn damaged_messages_are_read_or_refused() {
         }
         assert!(evenkeel_store::hdfs_fuzz::namenode(&bytes), "{bytes:?}");
         assert!(evenkeel_store::hdfs_fuzz::datanode(&bytes), "{bytes:?}");
+        assert!(evenkeel_store::hdfs_fuzz::login(&bytes), "{bytes:?}");
     }
 }
 
@@ -521,7 +534,7 @@ fn tokens_log_in() {
     expect("protects its calls (hadoop.rpc.protection, auth-conf)");
     instead(0, offer(&auth("KERBEROS", "GSSAPI", b"")));
     expect("takes no delegation token by DIGEST-MD5, only KERBEROS GSSAPI");
-    instead(0, offer(&auth("TOKEN", "DIGEST-MD5", &[0xFF; 60_000])));
+    instead(0, offer(&auth("TOKEN", "DIGEST-MD5", &vec![0xFF; 60_000])));
     expect("a challenge that is no text");
     instead(0, (1_u32 << 20).to_be_bytes().to_vec());
     expect("announces an answer of 1048576 bytes");

@@ -38,6 +38,7 @@ async fn blocks_are_on_datanodes() {
     let mut names: Vec<String> = cluster.datanodes.iter().map(|node| node.address.clone()).collect();
     names.sort_unstable();
     assert_eq!(source.servers(), names);
+    assert_eq!(source.connections(), names.into_iter().zip([3, 3]).collect::<Vec<_>>());
     let [empty, x] = &page.objects[..] else { panic!("{page:?}") };
     assert_eq!((&*empty.key, empty.bytes, &empty.extents[..]), ("empty", 0, &[][..]));
     let second =
