@@ -420,7 +420,7 @@ pub(super) struct Datanode<'a> {
     pub(super) uuid: &'a str,
     /// Where it sends blocks.
     pub(super) port: u16,
-    /// How many transfers it was busy with when it last told the NameNode, and the thread that waits for more.
+    /// How many threads were busy with transfers, reads and writes, when it last told the NameNode.
     pub(super) n_transfers: u32,
 }
 

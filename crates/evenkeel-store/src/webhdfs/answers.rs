@@ -114,7 +114,7 @@ pub(super) struct DataNode {
     pub(super) info_port: u16,
     #[serde(default)]
     pub(super) info_secure_port: u16,
-    /// How many transfers it was busy with when it last told the NameNode, and the thread that waits for more.
+    /// How many threads were busy with transfers, reads and writes, when it last told the NameNode.
     #[serde(default)]
     pub(super) xceiver_count: u64,
 }

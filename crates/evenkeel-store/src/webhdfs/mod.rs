@@ -14,14 +14,17 @@ mod user;
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
 use reqwest::header::{ACCEPT_ENCODING, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
+use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
 use self::address::{Address, url};
 use self::answers::{Blocks, DataNode, Status};
@@ -39,6 +42,8 @@ const BLOCKS_AT_ONCE: u64 = 4096;
 const MOST_BYTES: usize = 64 << 20;
 /// The maximum size of a refusal that is read. Stack traces are long.
 const MOST_BYTES_OF_REFUSAL: usize = 1 << 16;
+/// How long a DataNode that broke off may take to show that it is still there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Folders within folders, as many as HDFS allows.
 const MOST_LEVELS: usize = 1000;
 
@@ -378,6 +383,39 @@ fn follow(
     }
 }
 
+/// The bytes of a range, as they come.
+///
+/// A DataNode tries all replicas that it can reach before it breaks off, which takes up to half a minute. If it is still
+/// there afterwards, asking it again is of no use.
+fn body(response: Response, address: String) -> Body {
+    let datanode: Arc<Url> = Arc::new(response.url().clone());
+    let address: Arc<str> = address.into();
+    let chunks = response.bytes_stream().then(move |chunk| {
+        let (datanode, address) = (Arc::clone(&datanode), Arc::clone(&address));
+        async move {
+            match chunk {
+                Err(error) if answer::is_cut_off(&error) && is_there(&datanode).await => {
+                    Err(Problem::Damaged(format!(
+                        "DataNode {} broke off, as DataNodes do if no replica of a block passes its checksum; read it by \
+                         hdfs://, which names the damaged ones",
+                        datanode.host_str().unwrap_or_default()
+                    )))
+                }
+                chunk => chunk.map_err(|error| answer::broken(&error)),
+            }
+            .map_err(|problem| problem.at(&*address))
+        }
+    });
+    chunks.boxed()
+}
+
+/// Whether a server takes connections.
+async fn is_there(server: &Url) -> bool {
+    let host = server.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let connect = TcpStream::connect((host, server.port_or_known_default().unwrap_or_default()));
+    timeout(CONNECT_TIMEOUT, connect).await.is_ok_and(|connected| connected.is_ok())
+}
+
 /// Where HDFS has a file by the number of its inode.
 fn inode_path(inode: u64) -> String {
     format!("/.reserved/.inodes/{inode}")
@@ -427,7 +465,7 @@ impl Source for WebHdfs {
             }
             let response = self.open(object, server, &range).await;
             let response = response.map_err(|problem| problem.at(object.address.as_str()))?;
-            Ok(answer::body(response, object.address.clone()))
+            Ok(body(response, object.address.clone()))
         }
         .boxed()
     }

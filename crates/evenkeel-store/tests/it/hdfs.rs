@@ -89,7 +89,10 @@ async fn listings_carry_locations() {
     assert_eq!(hadoop.n_calls(), 15);
     assert!(objects.iter().all(|object| object.extents.iter().all(|extent| extent.servers.len() == 2)));
     let load = source.connections();
-    assert!(load.iter().all(|(name, n)| source.servers().contains(name) && *n == 4) && load.len() == 3, "{load:?}");
+    assert!(
+        load.iter().all(|(name, n)| source.servers().contains(name) && *n == 4) && load.len() == 3,
+        "{load:?}"
+    );
     let mut servers = source.servers();
     servers.iter_mut().for_each(|name| name.truncate(2));
     servers.sort_unstable();
