@@ -398,7 +398,7 @@ fn body(response: Response, address: String) -> Body {
                     Err(Problem::Damaged(format!(
                         "DataNode {} broke off, as DataNodes do if no replica of a block passes its checksum; read it by \
                          hdfs://, which names the damaged ones",
-                        datanode.host_str().unwrap_or_default()
+                        datanode.authority()
                     )))
                 }
                 chunk => chunk.map_err(|error| answer::broken(&error)),

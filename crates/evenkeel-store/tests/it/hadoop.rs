@@ -8,10 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use base64::Engine;
-use base64::engine::general_purpose::STANDARD;
 use evenkeel_store::{Algorithm, Hasher};
-use md5::{Digest, Md5};
 
 /// Blocks and chunks of files here.
 pub(crate) const BLOCK: usize = 64 << 10;
@@ -225,9 +222,9 @@ impl Hadoop {
         *self.state.token.lock().unwrap() = token.to_vec();
     }
 
-    /// The NameNode wants a token with this identifier and password from now on.
-    pub(crate) fn set_login(&self, identifier: &[u8], password: &[u8]) {
-        *self.state.login.lock().unwrap() = Some((STANDARD.encode(identifier), STANDARD.encode(password)));
+    /// The NameNode wants a login with this name and password from now on: a token's identifier and its password, in Base64.
+    pub(crate) fn set_login(&self, name: &str, password: &str) {
+        *self.state.login.lock().unwrap() = Some((name.to_owned(), password.to_owned()));
     }
 
     pub(crate) fn n_calls(&self) -> usize {
@@ -369,12 +366,12 @@ impl State {
             (field("nonce").as_str(), field("qop").as_str(), field("username")),
             (NONCE, "auth", user.clone())
         );
-        let (secret, session) =
-            (Md5::digest(format!("{user}:default:{password}")), format!(":{NONCE}:{}", field("cnonce")));
-        let session = hex(Md5::digest([&secret[..], session.as_bytes()].concat()));
+        let secret = md5(format!("{user}:default:{password}").as_bytes());
+        let secret = u128::from_str_radix(&secret, 16).unwrap().to_be_bytes();
+        let session = md5(&[&secret[..], format!(":{NONCE}:{}", field("cnonce")).as_bytes()].concat());
         let proof = |of: &str| {
-            let rest = format!("{NONCE}:00000001:{}:auth:{}", field("cnonce"), hex(Md5::digest(of)));
-            hex(Md5::digest(format!("{session}:{rest}")))
+            let rest = format!("{NONCE}:00000001:{}:auth:{}", field("cnonce"), md5(of.as_bytes()));
+            md5(format!("{session}:{rest}").as_bytes())
         };
         if field("response") != proof("AUTHENTICATE:/default") {
             let text = "DIGEST-MD5: digest response format violation. Mismatched response.";
@@ -519,8 +516,10 @@ pub(crate) fn auth(method: &str, mechanism: &str, challenge: &[u8]) -> Message {
     auth.bytes(3, b"").bytes(4, b"default").bytes(5, challenge)
 }
 
-fn hex(hash: impl Into<[u8; 16]>) -> String {
-    format!("{:032x}", u128::from_be_bytes(hash.into()))
+fn md5(bytes: &[u8]) -> String {
+    let mut hasher = Hasher::new(Algorithm::Md5);
+    hasher.update(bytes);
+    hasher.finish().to_string()
 }
 
 /// After its length.

@@ -474,7 +474,8 @@ fn read_elsewhere(address: &str, environment: &[(&str, &str)]) -> String {
 fn tokens_log_in() {
     let hadoop = Hadoop::start();
     hadoop.put("/d/f", &data(10));
-    hadoop.set_login(b"identifier", b"password");
+    // `identifier` and `password`.
+    hadoop.set_login("aWRlbnRpZmllcg==", "cGFzc3dvcmQ=");
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tokens");
     // A file in Java's format.
@@ -555,13 +556,46 @@ fn tokens_log_in() {
     hadoop.set_quirk(Box::new(|_, _| Some(Instead::Last(Vec::new()))));
     expect("closes the connection without an answer; name a NameNode's RPC port");
     hadoop.set_quirk(Box::new(|_, _| None));
-    hadoop.set_login(b"identifier", b"another");
+    hadoop.set_login("aWRlbnRpZmllcg==", "YW5vdGhlcg==");
     expect("a wrong password");
     // A cluster that takes names, whatever tokens there are.
     let simple = Hadoop::start();
     simple.put("/d/f", &data(10));
     write(&simple.namenode);
     expect_at(&simple.address("/d"), &[conf, location], "read f");
+}
+
+/// The same at a real NameNode that gives tokens without Kerberos (`dfs.namenode.delegation.token.always-use`).
+#[test]
+fn tokens_log_in_at_a_real_namenode() {
+    let variable = |name: &str| std::env::var(name).ok();
+    let Some((address, web)) = variable("EVENKEEL_TEST_HDFS").zip(variable("EVENKEEL_TEST_HDFS_HTTP")) else {
+        println!("skipped: EVENKEEL_TEST_HDFS names no folder; `cargo xtask cluster selftest hdfs` does");
+        return;
+    };
+    let ask = |method: &str, path: &str, query: &str| {
+        let url = format!("{web}/webhdfs/v1/{path}?{query}&user.name=root");
+        let data = ["-d", "some data", "-H", "Content-Type: application/octet-stream"];
+        let args = ["-sS", "--fail", "-L", "-X", method, &url];
+        let output = Command::new("curl").args(args).args(data).output().unwrap();
+        assert!(output.status.success(), "{url}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let path = address.splitn(4, '/').nth(3).unwrap();
+    ask("PUT", &format!("{path}/of-token/f"), "op=CREATE&overwrite=true");
+    let told = ask("GET", "", "op=GETDELEGATIONTOKEN");
+    let token = told.split('"').nth(5).unwrap_or_else(|| panic!("{told}"));
+    let expect = |token: &str, expected: &str| {
+        let printed = read_elsewhere(&format!("{address}/of-token"), &[("HADOOP_DELEGATION_TOKEN", token)]);
+        assert!(printed.contains(expected), "{expected}: {printed}");
+    };
+    expect(token, "read f");
+    // A letter of the password: what follows it, a kind and a service, is shorter.
+    let at = token.len() - 60;
+    let other = if &token[at..=at] == "A" { "B" } else { "A" };
+    expect(&format!("{}{other}{}", &token[..at], &token[at + 1..]), "a wrong password");
+    ask("PUT", "", &format!("op=CANCELDELEGATIONTOKEN&token={token}"));
+    expect(token, "has expired, was cancelled or is of another cluster");
 }
 
 /// Configurations belong to a process, so that each case has one of its own.
