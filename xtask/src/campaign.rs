@@ -3,32 +3,50 @@
 use crate::run::{Result, hdfs_native, require_cargo_tool, require_program, run_with, s5cmd, target};
 
 /// One target for each reader, and one that plans any input that can be read.
-const TARGETS: &[(&str, &str)] = &[
-    ("batch_csv", "client,bytes,replicas\nc0,1,s0|s1\n"),
+const TARGETS: &[(&str, &[u8])] = &[
+    ("batch_csv", b"client,bytes,replicas\nc0,1,s0|s1\n"),
     (
         "batch_json",
-        "{\"servers\":[\"s\"],\"requests\":[{\"client\":\"c\",\"bytes\":1,\"replicas\":[\"s\"]}]}",
+        b"{\"servers\":[\"s\"],\"requests\":[{\"client\":\"c\",\"bytes\":1,\"replicas\":[\"s\"]}]}",
     ),
-    ("servers", "server,speed,slots,backlog,host,connections,last_used\ns0,0.5,2,9,h,1,2\n"),
-    ("clients", "client,slots,host\nc0,1,h\n"),
-    ("plan", "request,client,server,start,blocks\n0,c0,s0,0,1\n1,c1,s1,0,3\n2,c0,s0,0,0\n"),
-    ("summary", SUMMARY),
-    ("advice", ADVICE),
-    ("assign_csv", "task,bytes,replicas\nt0,4,s0|s1\nt0,2,s1\nt1,3,s0\n\n=\nprocess,server\np0,s0\np1,\n"),
-    ("writes_csv", "object,offset,bytes\n17,0,4096\nlog,8,0\n17,4096,1\n"),
-    ("manifest_csv", "key,bytes,replicas,sha256\na,1kB,http://a/x|file:///y,\nb,0,z,\n"),
-    ("queue_csv", "app,server,read,shuffle\na0,s0,1,0.5\na1,s0,2,0\na0,s1,0,3\n"),
-    ("scenario", include_str!("../../examples/open-arrivals.toml")),
-    ("import_hdfs_fsck", include_str!("../../examples/fsck.txt")),
-    ("import_metalink", include_str!("../../examples/mirrors.meta4")),
-    ("import_s3_inventory", "b,a%20b,5,e,true\nc,a%20b,5,e,true\nb,c,7,,false\n"),
-    ("import_rclone_lsjson", include_str!("../../examples/east.json")),
-    ("import_table", "bytes,replicas,chunk,client\n1kB,a|b,x,c\n"),
+    ("servers", b"server,speed,slots,backlog,host,connections,last_used\ns0,0.5,2,9,h,1,2\n"),
+    ("clients", b"client,slots,host\nc0,1,h\n"),
+    ("plan", b"request,client,server,start,blocks\n0,c0,s0,0,1\n1,c1,s1,0,3\n2,c0,s0,0,0\n"),
+    ("summary", SUMMARY.as_bytes()),
+    ("advice", ADVICE.as_bytes()),
+    ("assign_csv", b"task,bytes,replicas\nt0,4,s0|s1\nt0,2,s1\nt1,3,s0\n\n=\nprocess,server\np0,s0\np1,\n"),
+    ("writes_csv", b"object,offset,bytes\n17,0,4096\nlog,8,0\n17,4096,1\n"),
+    ("manifest_csv", b"key,bytes,replicas,sha256\na,1kB,http://a/x|file:///y,\nb,0,z,\n"),
+    ("queue_csv", b"app,server,read,shuffle\na0,s0,1,0.5\na1,s0,2,0\na0,s1,0,3\n"),
+    ("scenario", include_bytes!("../../examples/open-arrivals.toml")),
+    ("import_hdfs_fsck", include_bytes!("../../examples/fsck.txt")),
+    ("import_metalink", include_bytes!("../../examples/mirrors.meta4")),
+    ("import_s3_inventory", b"b,a%20b,5,e,true\nc,a%20b,5,e,true\nb,c,7,,false\n"),
+    ("import_rclone_lsjson", include_bytes!("../../examples/east.json")),
+    ("import_table", b"bytes,replicas,chunk,client\n1kB,a|b,x,c\n"),
     (
         "pipeline",
-        "-\n\nserver,speed,slots,backlog\ns0,0.5,2,3\ns1,3,1,0\ns2,1,1,9\n\nclient,bytes,replicas\nc0,1,s0|s1\nc0,2,s1\nc1,3,s0|s1|s2\n",
+        b"-\n\nserver,speed,slots,backlog\ns0,0.5,2,3\ns1,3,1,0\ns2,1,1,9\n\nclient,bytes,replicas\nc0,1,s0|s1\nc0,2,s1\nc1,3,s0|s1|s2\n",
     ),
+    ("hdfs_conf", HADOOP_CONF.as_bytes()),
+    ("hdfs_namenode", b"\x0AR\x0AN\x08\x02\x12\x01f\x18\x058\x09b@\x08\x05\x128\x0A\x0D\x0A\x04BP-1\x10\xE8\x07\x18\x07 \x05\x10\0\x1A\x19\x0A\x15\x0A\x0810.0.0.1\x12\x02d1\x1A\x02u1 \x8AM8\x03 \0*\x08\x0A\0\x12\0\x1A\0\"\0\x18\0(\x01h\x81}\x10\0"),
+    ("hdfs_datanode", b"\0\0\0\x04\x0D\x08\0\"\x09\x0A\x05\x08\x02\x10\x80\x04\x10\0\0\0\0\x0D\0\x19\x09\0\0\0\0\0\0\0\0\x11\0\0\0\0\0\0\0\0\x18\0%\x05\0\0\0\x18\xD1#512345"),
+    ("hdfs_login", b"\0\0\0s\x08\x08\xDF\xFF\xFF\xFF\x0F\x10\0i\x10\x01\"e\x0A\x05TOKEN\x12\x0ADIGEST-MD5\x1A\0\"\x07default*Erealm=\"default\",nonce=\"n\",qop=\"auth\",charset=utf-8,algorithm=md5-sess\0\0\0\x17\x08\x08\xDF\xFF\xFF\xFF\x0F\x10\0\x0D\x10\0\x1A\x09rspauth=0"),
+    ("hdfs_tokens", b"HDTS\x01-\x0A+\x0A\x01a\x12&\x0A\x01i\x12\x01p\x1A\x15HDFS_DELEGATION_TOKEN\"\x07nn:8020"),
+    ("webhdfs", WEBHDFS.as_bytes()),
 ];
+
+const HADOOP_CONF: &str =
+    "<configuration><property><name>fs.defaultFS</name><value>hdfs://main</value></property>
+<property><name>dfs.ha.namenodes.main</name><value>a,b</value></property>
+<property><name>dfs.namenode.rpc-address.main.a</name><value>${x}:8020</value></property>
+<property><name>x</name><value>h</value></property></configuration>";
+
+/// Answers of all kinds in one.
+const WEBHDFS: &str = r#"{"FileStatus":{"pathSuffix":"","type":"FILE","length":5},"DirectoryListing":{"partialListing":
+{"FileStatuses":{"FileStatus":[{"pathSuffix":"f","type":"FILE","length":5,"fileId":7}]}},"remainingEntries":0},
+"LocatedBlocks":{"fileLength":5,"locatedBlocks":[{"startOffset":0,"block":{"numBytes":5},"locations":
+[{"hostName":"d1","infoPort":9864,"xceiverCount":3}]}]},"RemoteException":{"exception":"X","message":"m"}}"#;
 
 const SUMMARY: &str = r#"{"format":1,"policy":"optimal","order":"colour","seed":0,"block":1,"requests":1,"clients":1,
 "servers":1,"length":1,"max_load":1,"lower_bound":1,"optimal":true,

@@ -54,6 +54,8 @@ pub use http::{Announced, Http, announced, fetch, over_http};
 pub use metalink::{Metalink, MirroredFile, Origin};
 pub use s3::S3;
 pub use webhdfs::WebHdfs;
+#[doc(hidden)]
+pub use webhdfs::fuzz as webhdfs_fuzz;
 
 /// The bytes of a range, in order, as they come.
 pub type Body = BoxStream<'static, Result<Bytes, StoreError>>;
@@ -74,6 +76,12 @@ pub trait Source: Debug + Send + Sync {
     /// servers take long to begin.
     fn usual_slots(&self) -> u32 {
         2
+    }
+
+    /// How many transfers servers are busy with, as far as the storage told when it was listed: the names of servers, and
+    /// the number of each.
+    fn connections(&self) -> Vec<(String, u64)> {
+        Vec::new()
     }
 
     /// Where other programs find an object.

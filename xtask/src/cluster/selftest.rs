@@ -17,7 +17,11 @@ pub(crate) fn selftest(kinds: &[Kind]) -> std::result::Result<(), Failure> {
     build()?;
     for &kind in kinds {
         let start = Instant::now();
-        let options = ["--servers", "3", "--clients", "2", "--rate", "100mbit", "--json"];
+        let mut options = vec!["--servers", "3", "--clients", "2", "--rate", "100mbit", "--json"];
+        if kind == Kind::Hdfs {
+            // Without Kerberos too.
+            options.extend(["--set", "dfs.namenode.delegation.token.always-use=true"]);
+        }
         // The second time.
         let pair: &[&str] = if kind == Kind::Hdfs { &["--ha"] } else { &[] };
         // In this process, which learns whether namespaces are allowed. All that follows is by the command line.
@@ -65,6 +69,7 @@ fn test(kind: Kind, first: &Value, up_again: &[&str]) -> Result<()> {
             let http = format!("EVENKEEL_TEST_HDFS_HTTP={}", node.trim_end_matches("/webhdfs/v1/"));
             // The suite of sources, and the commands of the how-to.
             conforms("a_real_hdfs", &[&folder, &http])?;
+            conforms("tokens_log_in_at_a_real_namenode", &[&folder, &http])?;
             conforms("the_page_on_hdfs_with_a_real_one", &[&folder, &http])?;
             let host = node.trim_start_matches("http://").trim_end_matches("/webhdfs/v1/");
             conforms("a_real_webhdfs", &[&format!("EVENKEEL_TEST_WEBHDFS=webhdfs://{host}/websuite")])?;

@@ -1,11 +1,13 @@
 //! `evenkeel probe`: how fast servers send.
 
+use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
 use evenkeel::model::{NameTable, Server};
+use evenkeel::observe::Warmth;
 use evenkeel_formats::{Nodes, write_servers};
 use evenkeel_node::{Measurement, Probing, measure};
 use serde::Serialize;
@@ -14,6 +16,9 @@ use super::{Outcome, live};
 use crate::cli::ProbeArgs;
 use crate::output::{printable, targets, tell};
 use crate::text::{size, table};
+
+/// How many transfers servers were busy with before they were measured, as far as their storage tells.
+type Load = HashMap<String, u64>;
 
 /// The result, for machines.
 #[derive(Serialize)]
@@ -30,6 +35,8 @@ struct ServerSummary<'a> {
     server: &'a str,
     rate: Option<u64>,
     bytes: u64,
+    /// Transfers that it was busy with before, if its storage tells.
+    connections: Option<u64>,
     error: Option<&'a str>,
 }
 
@@ -41,38 +48,41 @@ pub(super) fn run(args: &ProbeArgs) -> Result<Outcome> {
         window: Duration::from_secs(args.seconds),
         one_by_one: args.alone,
     };
-    let measured = live::runtime()?.block_on(async {
+    let (measured, load) = live::runtime()?.block_on(async {
         let catalogue = Arc::new(live::catalogue(&args.source, &args.sources).await?);
-        Ok::<_, anyhow::Error>(measure(&catalogue, &probing).await)
+        Ok::<_, anyhow::Error>((measure(&catalogue, &probing).await, catalogue.connections()))
     })?;
     if let Some(out) = out {
-        let servers = servers_file(&measured, args.slots);
+        let servers = servers_file(&measured, &load, args.slots);
         out.write(|file| write_servers(&servers, 1, file))?;
     }
     let text = match args.json {
-        true => serde_json::to_string(&summary(args, &measured))? + "\n",
-        false => printable(&told(&measured)).into_owned(),
+        true => serde_json::to_string(&summary(args, &measured, &load))? + "\n",
+        false => printable(&told(&measured, &load)).into_owned(),
     };
     tell(&text, &[args.out.as_deref()])?;
     Ok(if measured.iter().all(|server| server.rate.is_some()) { Outcome::Done } else { Outcome::Failed })
 }
 
 /// The servers that have sent something.
-fn servers_file(measured: &[Measurement], slots: u32) -> Nodes<Server> {
-    let (mut names, mut rates) = (NameTable::new(), Vec::new());
+fn servers_file(measured: &[Measurement], load: &Load, slots: u32) -> Nodes<Server> {
+    let (mut names, mut rates, mut warmth) = (NameTable::new(), Vec::new(), Vec::new());
     for (server, rate) in measured.iter().filter_map(|server| Some((server, server.rate?))) {
         names.intern(&server.name);
         rates.push(rate);
+        let connections = load.get(&server.name).copied().unwrap_or(0);
+        warmth.push(Warmth { connections, ..Warmth::default() });
     }
     let nodes = vec![Server { slots, ..Server::default() }; rates.len()];
-    Nodes { rates, ..Nodes::new(names, nodes) }
+    Nodes { rates, warmth, ..Nodes::new(names, nodes) }
 }
 
-fn summary<'a>(args: &ProbeArgs, measured: &'a [Measurement]) -> Summary<'a> {
+fn summary<'a>(args: &ProbeArgs, measured: &'a [Measurement], load: &Load) -> Summary<'a> {
     let server = |server: &'a Measurement| ServerSummary {
         server: &server.name,
         rate: server.rate,
         bytes: server.bytes,
+        connections: load.get(&server.name).copied(),
         error: server.error.as_deref(),
     };
     Summary {
@@ -84,11 +94,17 @@ fn summary<'a>(args: &ProbeArgs, measured: &'a [Measurement]) -> Summary<'a> {
     }
 }
 
-fn told(measured: &[Measurement]) -> String {
-    let mut rows = vec![["server", "rate", "received"].map(str::to_owned).to_vec()];
+fn told(measured: &[Measurement], load: &Load) -> String {
+    // Only where storage tells.
+    let n_columns = if load.is_empty() { 3 } else { 4 };
+    let head = ["server", "rate", "received", "connections"];
+    let mut rows = vec![head[..n_columns].iter().map(|&name| name.to_owned()).collect()];
     for server in measured {
         let rate = server.rate.map_or("–".to_owned(), |rate| format!("{}/s", size(rate as f64)));
-        rows.push(vec![server.name.clone(), rate, size(server.bytes as f64)]);
+        let connections = load.get(&server.name).map_or("–".to_owned(), u64::to_string);
+        let mut row = vec![server.name.clone(), rate, size(server.bytes as f64), connections];
+        row.truncate(n_columns);
+        rows.push(row);
     }
     let mut text = table(&rows);
     for error in measured.iter().filter_map(|server| server.error.as_deref()) {

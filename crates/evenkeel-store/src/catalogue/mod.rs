@@ -5,6 +5,7 @@ mod merge;
 mod packed;
 mod parts;
 
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
@@ -281,6 +282,11 @@ impl Catalogue {
     pub fn usual_slots(&self, server: usize) -> u32 {
         let sources = self.sources.iter().zip(&self.numbers).filter(|(_, servers)| servers.contains(&server));
         sources.map(|(source, _)| source.usual_slots()).max().unwrap_or(1)
+    }
+
+    /// How many transfers servers are busy with, by name, as far as their storage told.
+    pub fn connections(&self) -> HashMap<String, u64> {
+        self.sources.iter().flat_map(|source| source.connections()).collect()
     }
 
     /// Whether all data of an object is compared with checksums of its storage on the way, whatever copy it comes from.

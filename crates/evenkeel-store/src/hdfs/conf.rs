@@ -105,6 +105,12 @@ impl Conf {
         Some(value.trim().to_owned()).filter(|value| !value.is_empty())
     }
 
+    /// Files of tokens, beside that of `HADOOP_TOKEN_FILE_LOCATION`.
+    pub(super) fn token_files(&self) -> Vec<PathBuf> {
+        let files = self.get("hadoop.token.files").unwrap_or_default();
+        files.split(',').map(str::trim).filter(|file| !file.is_empty()).map(PathBuf::from).collect()
+    }
+
     fn is_set(&self, name: &str) -> bool {
         self.get(name).is_some_and(|value| value == "true")
     }

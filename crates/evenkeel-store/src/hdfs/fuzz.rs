@@ -6,6 +6,9 @@ use super::conf::Conf;
 use super::datanode;
 use super::located::{self, Datanodes};
 use super::messages::{FileInfoAnswer, ListingAnswer, LocationsAnswer, Parse, ResponseHeader};
+use super::rpc::User;
+use super::sasl::{self, Agreed};
+use super::token::{self, Token};
 use super::{Folder, Hdfs};
 
 /// An answer of a NameNode, of each kind. Returns whether what passes fits together.
@@ -20,7 +23,8 @@ pub fn namenode(bytes: &[u8]) -> bool {
         fits = n_bytes == located.bytes && file.block_at(0).is_some() == (n_bytes > 0);
     }
     let Ok(cluster) = Conf::default().cluster("namenode") else { return false };
-    let hdfs = Hdfs::of(cluster, "nobody".to_owned(), "/a");
+    let user = User { name: "nobody".to_owned(), tokens: Vec::new(), service: String::new() };
+    let hdfs = Hdfs::of(cluster, user, "/a");
     if let Ok(ListingAnswer(Some(listing))) = ListingAnswer::parse(bytes) {
         let folder = Folder { path: "/a".to_owned(), level: 0, after: Vec::new() };
         let (page, _) = hdfs.page(listing, &folder).unwrap_or_default();
@@ -48,4 +52,22 @@ pub fn configuration(text: &str) {
         let _ = conf.cluster("");
         let _ = conf.cluster("main");
     }
+}
+
+/// What a NameNode sends to somebody who logs in with a token. Nobody knows its password, so that nothing proves that the
+/// NameNode does: returns whether nobody has been logged in by it.
+pub fn login(bytes: &[u8]) -> bool {
+    let Ok(runtime) = tokio::runtime::Builder::new_current_thread().enable_time().build() else {
+        return false;
+    };
+    let Ok(token) = Token::of_text("AWkBcAFrAXM") else { return false };
+    let mut stream = tokio::io::join(bytes, tokio::io::sink());
+    let agreed = runtime.block_on(sasl::log_in(&mut stream, &[0; 16], &token));
+    !matches!(agreed, Ok(Agreed::Token))
+}
+
+/// A file of tokens. Returns whether each of them is the same when it was written and read.
+pub fn tokens(bytes: &[u8]) -> bool {
+    let tokens = token::parse(bytes).unwrap_or_default();
+    tokens.iter().all(|token| Token::of_text(&token.to_text()).as_ref() == Ok(token))
 }

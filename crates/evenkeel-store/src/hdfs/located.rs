@@ -121,11 +121,12 @@ pub(super) struct Datanodes {
     all: Vec<Known>,
 }
 
-/// A DataNode: its name, for people, and its address.
+/// A DataNode: its name, for people, its address, and how many transfers it was last busy with.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) name: String,
     pub(super) address: String,
+    n_transfers: u32,
 }
 
 impl Datanodes {
@@ -138,18 +139,24 @@ impl Datanodes {
         self.all.iter().map(|known| known.name.clone()).collect()
     }
 
+    /// The name of each, and how many transfers it was last busy with.
+    pub(super) fn transfers(&self) -> Vec<(String, u64)> {
+        self.all.iter().map(|known| (known.name.clone(), known.n_transfers.into())).collect()
+    }
+
     pub(super) fn get(&self, number: usize) -> Option<&Known> {
         self.all.get(number)
     }
 
     /// The number of a DataNode. Its address may have changed.
     fn number(&mut self, datanode: &Datanode<'_>) -> Result<u32, Problem> {
-        let Datanode { ip, host, uuid, port } = *datanode;
+        let Datanode { ip, host, uuid, port, n_transfers } = *datanode;
         let at = if self.by_hostname { host } else { ip };
         // The colons of an IPv6 address.
         let address = if at.contains(':') { format!("[{at}]:{port}") } else { format!("{at}:{port}") };
         if let Some(&number) = self.numbers.get(uuid) {
             let known = &mut self.all[number as usize];
+            known.n_transfers = n_transfers;
             if known.address != address {
                 known.address = address;
             }
@@ -165,7 +172,7 @@ impl Datanodes {
         let name = names.into_iter().find(is_free).unwrap_or_default();
         let number = self.all.len() as u32;
         self.numbers.insert(uuid.to_owned(), number);
-        self.all.push(Known { name, address });
+        self.all.push(Known { name, address, n_transfers });
         Ok(number)
     }
 }

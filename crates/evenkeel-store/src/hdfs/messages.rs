@@ -7,8 +7,9 @@ use super::wire::{Fields, Malformed, Writer};
 
 /// The protocol between clients and NameNodes.
 const CLIENT_PROTOCOL: &str = "org.apache.hadoop.hdfs.protocol.ClientProtocol";
-/// The call that carries the context of a connection.
+/// The calls that carry the context of a connection, and a login.
 const CONTEXT_CALL: i32 = -3;
+pub(super) const SASL_CALL: i32 = -33;
 
 /// A message with these parts of an answer.
 pub(super) trait Parse<'a>: Sized {
@@ -48,10 +49,101 @@ pub(super) fn rpc_header(call: i32, client: &[u8]) -> Writer {
         .signed(5, first_try)
 }
 
-/// Who asks, and by which protocol: sent once on each connection.
-pub(super) fn connection_context(client: &[u8], user: &str) -> [Writer; 2] {
-    let user = Writer::default().text(1, user);
-    [rpc_header(CONTEXT_CALL, client), Writer::default().message(2, &user).text(3, CLIENT_PROTOCOL)]
+/// Who asks, unless that is known from a login, and by which protocol: sent once on each connection.
+pub(super) fn connection_context(client: &[u8], user: Option<&str>) -> [Writer; 2] {
+    let context = Writer::default().text(3, CLIENT_PROTOCOL);
+    let context = match user {
+        Some(user) => context.message(2, &Writer::default().text(1, user)),
+        None => context,
+    };
+    [rpc_header(CONTEXT_CALL, client), context]
+}
+
+/// What a message of a login is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SaslState {
+    Success = 0,
+    Negotiate = 1,
+    Initiate = 2,
+    Challenge = 3,
+}
+
+/// A message of a login: the way that was chosen, and what is to be proved.
+pub(super) fn sasl_request(
+    client: &[u8],
+    state: SaslState,
+    token: Option<&[u8]>,
+    auth: Option<&SaslAuth<'_>>,
+) -> [Writer; 2] {
+    let mut message = Writer::default().number(2, state as u64);
+    if let Some(token) = token {
+        message = message.bytes(3, token);
+    }
+    if let Some(SaslAuth { method, mechanism, protocol, server, .. }) = auth {
+        let auth = Writer::default().text(1, method).text(2, mechanism).text(3, protocol).text(4, server);
+        message = message.message(4, &auth);
+    }
+    [rpc_header(SASL_CALL, client), message]
+}
+
+/// The answer to a message of a login.
+#[derive(Debug)]
+pub(super) struct SaslAnswer<'a> {
+    pub(super) state: SaslState,
+    pub(super) token: &'a [u8],
+    pub(super) auths: Repeated<'a>,
+}
+
+impl<'a> Parse<'a> for SaslAnswer<'a> {
+    fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
+        let (mut state, mut token, mut fields) = (None, &[][..], Fields::of(message));
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                2 => {
+                    state = Some(match value.number()? {
+                        0 => SaslState::Success,
+                        1 => SaslState::Negotiate,
+                        3 => SaslState::Challenge,
+                        _ => return Err(Malformed("a login in no known state")),
+                    });
+                }
+                3 => token = value.bytes()?,
+                _ => {}
+            }
+        }
+        let state = state.ok_or(Malformed("a login without a state"))?;
+        Ok(Self { state, token, auths: Repeated::new(message, 4) })
+    }
+}
+
+/// A way to log in.
+#[derive(Debug)]
+pub(super) struct SaslAuth<'a> {
+    pub(super) method: &'a str,
+    pub(super) mechanism: &'a str,
+    pub(super) protocol: &'a str,
+    pub(super) server: &'a str,
+    pub(super) challenge: &'a [u8],
+}
+
+impl<'a> Parse<'a> for SaslAuth<'a> {
+    fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
+        let (mut auth, mut fields) = (
+            Self { method: "", mechanism: "", protocol: "", server: "", challenge: &[] },
+            Fields::of(message),
+        );
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                1 => auth.method = value.text()?,
+                2 => auth.mechanism = value.text()?,
+                3 => auth.protocol = value.text()?,
+                4 => auth.server = value.text()?,
+                5 => auth.challenge = value.bytes()?,
+                _ => {}
+            }
+        }
+        Ok(auth)
+    }
 }
 
 /// Which method is called.
@@ -328,15 +420,19 @@ pub(super) struct Datanode<'a> {
     pub(super) uuid: &'a str,
     /// Where it sends blocks.
     pub(super) port: u16,
+    /// How many threads were busy with transfers, reads and writes, when it last told the NameNode.
+    pub(super) n_transfers: u32,
 }
 
 impl<'a> Parse<'a> for Datanode<'a> {
     fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
         let missing = Malformed("a DataNode without an address");
-        let (mut id, mut fields) = (None, Fields::of(message));
+        let (mut id, mut n_transfers, mut fields) = (None, 0, Fields::of(message));
         while let Some((number, value)) = fields.next()? {
-            if number == 1 {
-                id = Some(value.bytes()?);
+            match number {
+                1 => id = Some(value.bytes()?),
+                7 => n_transfers = value.number32()?,
+                _ => {}
             }
         }
         let (mut ip, mut host, mut uuid, mut port) = (None, None, None, None);
@@ -352,7 +448,7 @@ impl<'a> Parse<'a> for Datanode<'a> {
         }
         let (ip, host) = ip.zip(host).ok_or(missing)?;
         let (uuid, port) = uuid.zip(port).ok_or(missing)?;
-        Ok(Self { ip, host, uuid, port })
+        Ok(Self { ip, host, uuid, port, n_transfers })
     }
 }
 

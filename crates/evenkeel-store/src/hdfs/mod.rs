@@ -1,8 +1,8 @@
 //! HDFS by Hadoop's own protocols: a NameNode tells which DataNodes hold each block, and any of them is read from.
 //!
 //! Paths are taken as they are, as `hadoop fs` does: `%`, `#`, `+` and `?` mean themselves, and nothing is decoded. What a
-//! cluster wants beyond names of users (Kerberos, protected transfers), and files that are encrypted or erasure-coded, are
-//! refused in words that say what works instead.
+//! cluster wants beyond names of users and delegation tokens (Kerberos, protected calls and transfers), and files that are
+//! encrypted or erasure-coded, are refused in words that say what works instead.
 
 mod conf;
 mod datanode;
@@ -11,6 +11,8 @@ mod located;
 mod messages;
 mod namenode;
 mod rpc;
+mod sasl;
+pub(crate) mod token;
 mod wire;
 
 use std::ops::Range;
@@ -28,6 +30,7 @@ use datanode::{NotRead, Pool, Request};
 use located::{Datanodes, File, Kept};
 use messages::{Block, Kind, Listing, ListingAnswer, LocationsAnswer, Parse, Status};
 use namenode::{NameNode, identity};
+use rpc::User;
 
 /// Folders that are listed at once.
 const N_AT_ONCE: usize = 4;
@@ -77,19 +80,23 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Hdfs {
     /// The folder or file at `hdfs://namenode:port/path`, `hdfs://nameservice/path` or, in the usual cluster,
-    /// `hdfs:///path`. The configuration is that in `HADOOP_CONF_DIR`, and the user that of `HADOOP_USER_NAME` or of this
-    /// process.
+    /// `hdfs:///path`. The configuration is that in `HADOOP_CONF_DIR`, and the user that of a delegation token, if there is
+    /// one for the NameNode, else that of `HADOOP_USER_NAME` or of this process.
     pub fn new(address: &str) -> Result<Self, StoreError> {
         let unusable = |what: String| Problem::Unsupported(what).at(address);
         let rest = address.strip_prefix("hdfs://").unwrap_or(address);
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let cluster = Conf::of_environment().and_then(|conf| conf.cluster(authority)).map_err(unusable)?;
+        let conf = Conf::of_environment().map_err(unusable)?;
+        let cluster = conf.cluster(authority).map_err(unusable)?;
         let nameless =
             || unusable("the user of this process has no name; name one by HADOOP_USER_NAME".to_owned());
-        Ok(Self::of(cluster, user::name().ok_or_else(nameless)?, path))
+        let name = user::name().ok_or_else(nameless)?;
+        let tokens = token::of_environment(&conf.token_files()).map_err(unusable)?;
+        let service = format!("ha-hdfs:{}", cluster.authority);
+        Ok(Self::of(cluster, User { name, tokens, service }, path))
     }
 
-    fn of(cluster: Cluster, user: String, path: &str) -> Self {
+    fn of(cluster: Cluster, user: User, path: &str) -> Self {
         let names = path.split('/').filter(|name| !name.is_empty());
         let namenode = NameNode::new(cluster.namenodes, user, cluster.rpc_timeout);
         Self {
@@ -294,6 +301,10 @@ impl Source for Hdfs {
 
     fn verifies(&self) -> bool {
         true
+    }
+
+    fn connections(&self) -> Vec<(String, u64)> {
+        locked(&self.datanodes).transfers()
     }
 
     fn list(&self) -> BoxStream<'_, Result<Page, StoreError>> {

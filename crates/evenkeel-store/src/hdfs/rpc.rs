@@ -3,15 +3,17 @@
 use std::hash::{BuildHasher, RandomState};
 use std::sync::Mutex;
 use std::sync::PoisonError;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
 use super::messages::{Parse, ResponseHeader, RpcStatus, connection_context, request_header, rpc_header};
+use super::sasl::{self, Agreed, NotLoggedIn};
+use super::token::Token;
 use super::wire::{Malformed, Writer, delimited};
 use crate::error::Problem;
 
@@ -29,8 +31,31 @@ const MOST_KEPT: usize = 8;
 const MOST_ANSWER_BYTES: u32 = 128 << 20;
 /// Bytes that are set aside at once for an answer, whatever it says about its length.
 const STEP: usize = 1 << 20;
-/// The first bytes of a connection: the protocol, its version, the service class and simple authentication.
+/// The first bytes of a connection: the protocol, its version, the service class, and whether somebody logs in or just has a
+/// name.
 const PREAMBLE: [u8; 7] = *b"hrpc\x09\x00\x00";
+const PREAMBLE_OF_LOGIN: [u8; 7] = *b"hrpc\x09\x00\xDF";
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub(super) struct User {
+    pub(super) name: String,
+    /// Tokens for NameNodes. One that is for nobody in particular is for all.
+    pub(super) tokens: Vec<Token>,
+    /// What tokens for all NameNodes of a nameservice are for, beside the addresses of single ones.
+    pub(super) service: String,
+}
+
+impl User {
+    /// The token for a NameNode that is known by these names.
+    fn token_for(&self, names: [&str; 2]) -> Option<&Token> {
+        let is_for = |token: &&Token| {
+            let services = names.into_iter().chain([self.service.as_str(), ""]);
+            services.into_iter().any(|service| service.eq_ignore_ascii_case(&token.service))
+        };
+        self.tokens.iter().find(is_for)
+    }
+}
 
 /// An exception of a NameNode.
 #[derive(Clone, Debug)]
@@ -41,7 +66,7 @@ pub(super) struct Exception {
 }
 
 impl Exception {
-    fn new(header: &ResponseHeader<'_>) -> Self {
+    pub(super) fn new(header: &ResponseHeader<'_>) -> Self {
         let text = header.text.lines().next().unwrap_or_default();
         // It may repeat its class.
         let text = text.strip_prefix(header.class).map_or(text, |text| text.trim_start_matches([':', ' ']));
@@ -74,8 +99,8 @@ pub(super) enum Failed {
 }
 
 impl From<Malformed> for Failed {
-    fn from(Malformed(what): Malformed) -> Self {
-        Self::Broken(Problem::Damaged(format!("the NameNode's answer has {what}")))
+    fn from(malformed: Malformed) -> Self {
+        Self::Broken(malformed.into())
     }
 }
 
@@ -83,7 +108,7 @@ impl From<Malformed> for Failed {
 #[derive(Debug)]
 pub(super) struct Rpc {
     namenodes: Vec<String>,
-    user: String,
+    user: User,
     /// How long an answer may take.
     patience: Duration,
     client: [u8; 16],
@@ -92,6 +117,8 @@ pub(super) struct Rpc {
     kept: Mutex<Vec<Connection>>,
     /// When it was last found that no NameNode answers.
     silent: Mutex<Option<Instant>>,
+    /// Whether any NameNode has answered so far.
+    has_answered: AtomicBool,
 }
 
 #[derive(Debug)]
@@ -103,17 +130,29 @@ struct Connection {
 }
 
 impl Rpc {
-    pub(super) fn new(namenodes: Vec<String>, user: String, patience: Duration) -> Self {
+    pub(super) fn new(namenodes: Vec<String>, user: User, patience: Duration) -> Self {
         // Any number that others do not have.
         let state = RandomState::new();
         let random = (u128::from(state.hash_one(0)) << 64 | u128::from(state.hash_one(1))).to_ne_bytes();
         let (active, kept, silent) = (AtomicUsize::new(0), Mutex::default(), Mutex::default());
-        Self { namenodes, user, patience, client: random, active, kept, silent }
+        let has_answered = AtomicBool::new(false);
+        Self { namenodes, user, patience, client: random, active, kept, silent, has_answered }
     }
 
     /// The name of this client, for the logs of DataNodes.
     pub(super) fn client_name(&self) -> String {
         format!("evenkeel_{:032x}", u128::from_ne_bytes(self.client))
+    }
+
+    /// Whom tokens are for, for people who miss one for these NameNodes.
+    pub(super) fn other_tokens(&self) -> String {
+        let services: Vec<&str> =
+            self.user.tokens.iter().map(|token| token.service.as_str()).take(4).collect();
+        if services.is_empty() {
+            String::new()
+        } else {
+            format!(", and those here are for {}", services.join(", "))
+        }
     }
 
     /// Whether NameNodes were silent within this time.
@@ -181,23 +220,62 @@ impl Rpc {
                 answer => return answer,
             }
         }
-        let address = &self.namenodes[namenode];
-        let broken =
-            |what: String| Failed::Broken(Problem::Unreachable(format!("NameNode {address}: {what}")));
+        let unreachable = |what: &dyn std::fmt::Display| self.unreachable(namenode, what);
         let connect = async {
-            let mut stream = TcpStream::connect(address.as_str()).await?;
+            let stream = TcpStream::connect(self.namenodes[namenode].as_str()).await?;
             stream.set_nodelay(true)?;
-            let mut hello = PREAMBLE.to_vec();
-            frame(&connection_context(&self.client, &self.user), &mut hello);
-            stream.write_all(&hello).await?;
             std::io::Result::Ok(stream)
         };
-        let stream = timeout(CONNECT_TIMEOUT, connect)
+        let mut stream = timeout(CONNECT_TIMEOUT, connect)
             .await
-            .map_err(|_| broken("it does not answer".to_owned()))?
-            .map_err(|error| broken(error.to_string()))?;
+            .map_err(|_| unreachable(&"it does not answer"))?
+            .map_err(|error| unreachable(&error))?;
+        let greeted = timeout(self.patience, self.greet(&mut stream, namenode)).await;
+        greeted.map_err(|_| Failed::Broken(Problem::TimedOut))??;
         let connection = Connection { stream, namenode, n_calls: 0, idle_since: Instant::now() };
         self.call_on(connection, method, request).await
+    }
+
+    /// Tells on a new connection who asks.
+    async fn greet(&self, stream: &mut TcpStream, namenode: usize) -> Result<(), Failed> {
+        let lost = |error: std::io::Error| self.not_received(namenode, NotReceived::Io(error));
+        let peer = stream.peer_addr().map_err(lost)?.to_string();
+        let token = self.user.token_for([&self.namenodes[namenode], &peer]);
+        let agreed = match token {
+            None => {
+                stream.write_all(&PREAMBLE).await.map_err(lost)?;
+                Agreed::Simple
+            }
+            Some(token) => {
+                stream.write_all(&PREAMBLE_OF_LOGIN).await.map_err(lost)?;
+                sasl::log_in(stream, &self.client, token).await.map_err(|not| match not {
+                    NotLoggedIn::Failed(failed) => failed,
+                    NotLoggedIn::NotReceived(not) => self.not_received(namenode, not),
+                })?
+            }
+        };
+        let name = match agreed {
+            Agreed::Token => None,
+            Agreed::Simple => Some(self.user.name.as_str()),
+        };
+        stream.write_all(&frame(&connection_context(&self.client, name))).await.map_err(lost)
+    }
+
+    fn unreachable(&self, namenode: usize, what: &dyn std::fmt::Display) -> Failed {
+        Failed::Broken(Problem::Unreachable(format!("NameNode {}: {what}", self.namenodes[namenode])))
+    }
+
+    fn not_received(&self, namenode: usize, not_received: NotReceived) -> Failed {
+        let address = &self.namenodes[namenode];
+        match not_received {
+            NotReceived::TooLong(n) => Failed::Broken(too_long(address, n)),
+            NotReceived::Io(error) if is_closed(&error) && !self.has_answered.load(Ordering::Relaxed) => {
+                let remedy = "it closes the connection without an answer; name a NameNode's RPC port, usually 8020 or \
+                              9000 (web ports, such as 9870, are for webhdfs://)";
+                self.unreachable(namenode, &remedy)
+            }
+            NotReceived::Io(error) => self.unreachable(namenode, &error),
+        }
     }
 
     /// A connection that is kept, if there is one.
@@ -214,33 +292,18 @@ impl Rpc {
         method: &str,
         request: &Writer,
     ) -> Result<Bytes, Failed> {
-        let address = &self.namenodes[connection.namenode];
         let call = connection.n_calls;
         let exchange = async {
-            let mut out = Vec::new();
-            frame(&[rpc_header(call, &self.client), request_header(method), request.clone()], &mut out);
-            let broken = |error: std::io::Error| {
-                Failed::Broken(Problem::Unreachable(format!("NameNode {address}: {error}")))
-            };
-            connection.stream.write_all(&out).await.map_err(broken)?;
-            let n = connection.stream.read_u32().await.map_err(broken)?;
-            if n > MOST_ANSWER_BYTES {
-                return Err(Failed::Broken(too_long(address, n)));
-            }
-            let (n, mut answer) = (n as usize, BytesMut::new());
-            while answer.len() < n {
-                answer.reserve((n - answer.len()).min(STEP));
-                let mut limited = (&mut connection.stream).take((n - answer.len()) as u64);
-                if limited.read_buf(&mut answer).await.map_err(broken)? == 0 {
-                    return Err(broken(std::io::ErrorKind::UnexpectedEof.into()));
-                }
-            }
-            Ok(answer.freeze())
+            let call = [rpc_header(call, &self.client), request_header(method), request.clone()];
+            connection.stream.write_all(&frame(&call)).await.map_err(NotReceived::Io)?;
+            receive(&mut connection.stream, MOST_ANSWER_BYTES).await
         };
         let answer = timeout(self.patience, exchange).await;
-        let answer = answer.map_err(|_| Failed::Broken(Problem::TimedOut))??;
+        let answer = answer.map_err(|_| Failed::Broken(Problem::TimedOut))?;
+        let answer = answer.map_err(|not| self.not_received(connection.namenode, not))?;
         let mut rest = &answer[..];
         let header = ResponseHeader::parse(delimited(&mut rest)?)?;
+        self.has_answered.store(true, Ordering::Relaxed);
         if header.status == RpcStatus::Fatal {
             return Err(Failed::Exception(Exception::new(&header)));
         }
@@ -261,20 +324,52 @@ impl Rpc {
     }
 }
 
-/// Appends messages, each after its length, after the length of them all.
-fn frame(messages: &[Writer], out: &mut Vec<u8>) {
-    let begin = out.len();
-    out.extend_from_slice(&[0; 4]);
-    messages.iter().for_each(|message| message.delimited_into(out));
-    let n = (out.len() - begin - 4) as u32;
-    out[begin..begin + 4].copy_from_slice(&n.to_be_bytes());
+/// Why there is no whole answer.
+#[derive(Debug)]
+pub(super) enum NotReceived {
+    Io(std::io::Error),
+    TooLong(u32),
+}
+
+/// Receives an answer after its length.
+pub(super) async fn receive(stream: &mut (impl AsyncRead + Unpin), most: u32) -> Result<Bytes, NotReceived> {
+    let n = stream.read_u32().await.map_err(NotReceived::Io)?;
+    if n > most {
+        return Err(NotReceived::TooLong(n));
+    }
+    let (n, mut answer) = (n as usize, BytesMut::new());
+    while answer.len() < n {
+        answer.reserve((n - answer.len()).min(STEP));
+        let mut limited = (&mut *stream).take((n - answer.len()) as u64);
+        if limited.read_buf(&mut answer).await.map_err(NotReceived::Io)? == 0 {
+            return Err(NotReceived::Io(std::io::ErrorKind::UnexpectedEof.into()));
+        }
+    }
+    Ok(answer.freeze())
+}
+
+/// Messages, each after its length, after the length of them all.
+pub(super) fn frame(messages: &[Writer]) -> Vec<u8> {
+    let mut out = vec![0; 4];
+    messages.iter().for_each(|message| message.delimited_into(&mut out));
+    let n = (out.len() - 4) as u32;
+    out[..4].copy_from_slice(&n.to_be_bytes());
+    out
+}
+
+/// Whether the other side has closed a connection.
+fn is_closed(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe)
 }
 
 fn too_long(address: &str, n: u32) -> Problem {
-    match &n.to_be_bytes() {
-        b"HTTP" => Problem::Unsupported(format!(
-            "{address} is a web server; name the NameNode's RPC port, usually 8020, or use webhdfs://"
+    // Or an alert of TLS.
+    let is_web_server = matches!(n.to_be_bytes(), [b'H', b'T', b'T', b'P'] | [0x15, 3, _, _]);
+    match is_web_server {
+        true => Problem::Unsupported(format!(
+            "{address} is a web server; name the NameNode's RPC port, usually 8020 or 9000, or use webhdfs://"
         )),
-        _ => Problem::Damaged(format!("NameNode {address} announces an answer of {n} bytes")),
+        false => Problem::Damaged(format!("NameNode {address} announces an answer of {n} bytes")),
     }
 }

@@ -63,6 +63,19 @@ pub(crate) fn broken(error: &reqwest::Error) -> Problem {
     Problem::Unreachable(cause.to_string())
 }
 
+/// Whether the server closed the connection in due form, but before the end of the body.
+pub(crate) fn is_cut_off(error: &reqwest::Error) -> bool {
+    let mut cause: Option<&dyn std::error::Error> = Some(error);
+    while let Some(error) = cause {
+        let io: Option<&std::io::Error> = error.downcast_ref();
+        if io.is_some_and(|io| io.kind() == std::io::ErrorKind::UnexpectedEof) {
+            return true;
+        }
+        cause = error.source();
+    }
+    false
+}
+
 /// The length of the body of an answer.
 pub(crate) fn length(headers: &HeaderMap) -> Option<u64> {
     text(headers, CONTENT_LENGTH.as_str())?.parse().ok()

@@ -114,6 +114,9 @@ pub(super) struct DataNode {
     pub(super) info_port: u16,
     #[serde(default)]
     pub(super) info_secure_port: u16,
+    /// How many threads were busy with transfers, reads and writes, when it last told the NameNode.
+    #[serde(default)]
+    pub(super) xceiver_count: u64,
 }
 
 impl DataNode {
@@ -247,6 +250,7 @@ mod tests {
             host_name: host.to_owned(),
             info_port,
             info_secure_port,
+            xceiver_count: 1,
         };
         assert_eq!(node("d1", 9864, 0).host_and_port(false).as_deref(), Ok("d1:9864"));
         assert_eq!(node("fe80::1", 1, 9865).host_and_port(true).as_deref(), Ok("[fe80::1]:9865"));

@@ -9,21 +9,25 @@
 
 mod address;
 mod answers;
+pub mod fuzz;
 mod user;
 
 use std::collections::HashMap;
 use std::ops::Range;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
 use reqwest::header::{ACCEPT_ENCODING, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
+use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
+use tokio::time::timeout;
 
 use self::address::{Address, url};
-use self::answers::{DataNode, Status};
+use self::answers::{Blocks, DataNode, Status};
 use self::user::User;
 use crate::error::{Problem, StoreError};
 use crate::hdfs::is_after;
@@ -38,6 +42,8 @@ const BLOCKS_AT_ONCE: u64 = 4096;
 const MOST_BYTES: usize = 64 << 20;
 /// The maximum size of a refusal that is read. Stack traces are long.
 const MOST_BYTES_OF_REFUSAL: usize = 1 << 16;
+/// How long a DataNode that broke off may take to show that it is still there.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Folders within folders, as many as HDFS allows.
 const MOST_LEVELS: usize = 1000;
 
@@ -59,16 +65,21 @@ pub struct WebHdfs {
 #[derive(Debug, Default)]
 struct Servers {
     names: Vec<String>,
+    /// How many transfers each was last busy with.
+    n_transfers: Vec<u64>,
     numbers: HashMap<String, u32>,
 }
 
 impl Servers {
-    fn number(&mut self, name: String) -> u32 {
+    fn number(&mut self, Holder { name, n_transfers }: Holder) -> u32 {
         let next = self.names.len() as u32;
-        *self.numbers.entry(name).or_insert_with_key(|name| {
+        let number = *self.numbers.entry(name).or_insert_with_key(|name| {
             self.names.push(name.clone());
+            self.n_transfers.push(0);
             next
-        })
+        });
+        self.n_transfers[number as usize] = n_transfers;
+        number
     }
 }
 
@@ -90,6 +101,16 @@ impl std::fmt::Debug for Route {
 /// Where a listing is: folders that are still to be listed, with their levels, and the entry after which to go on in the
 /// last of them.
 type Left = Vec<(usize, String, Option<String>)>;
+
+/// Consecutive bytes of a file, and who holds them.
+type Held = (u64, Vec<Holder>);
+
+/// A DataNode: the address of its web server, and how many transfers it is busy with.
+#[derive(Debug)]
+struct Holder {
+    name: String,
+    n_transfers: u64,
+}
 
 impl WebHdfs {
     /// The file or folder at an address. Nothing is asked yet.
@@ -208,7 +229,7 @@ impl WebHdfs {
     }
 
     /// Who holds which bytes of a file, in order, by the addresses of their web servers.
-    async fn locate(&self, path: &str, status: &Status) -> Result<Vec<(u64, Vec<String>)>, Problem> {
+    async fn locate(&self, path: &str, status: &Status) -> Result<Vec<Held>, Problem> {
         let mut extents = Vec::new();
         let window = status.block_size.max(1).saturating_mul(BLOCKS_AT_ONCE).to_string();
         let mut end = 0;
@@ -216,44 +237,16 @@ impl WebHdfs {
             let offset = end.to_string();
             let query = [("op", "GET_BLOCK_LOCATIONS"), ("offset", &offset), ("length", &window)];
             let found = answers::blocks(&self.asked(path, &query).await?)?;
-            if found.is_under_construction {
-                let problem = "it is being written; read it once its writer has closed it";
-                return Err(Problem::Unsupported(problem.to_owned()));
-            }
-            if found.file_length != status.length {
-                return Err(Problem::Changed);
-            }
-            let start = end;
-            for block in found.list {
-                let n = block.id.num_bytes;
-                if block.start != end || n == 0 || n > status.length - end {
-                    return Err(Problem::Damaged(format!("a block at {} in place of {end}", block.start)));
-                }
-                if block.locations.is_empty() || block.is_corrupt {
-                    let problem = format!("its block at {end} has no replica that is alive and whole");
-                    return Err(Problem::Unsupported(problem));
-                }
-                let name = |node: &DataNode| node.host_and_port(self.address.is_encrypted);
-                let names: Result<Vec<String>, Problem> = block.locations.iter().map(name).collect();
-                let mut names: Vec<String> = names?.iter().map(|name| self.address.server(name)).collect();
-                // The NameNode shuffles them, but the same data set must give the same plan.
-                names.sort_unstable();
-                names.dedup();
-                extents.push((n, names));
-                end += n;
-            }
-            if end == start {
-                return Err(Problem::Damaged(format!("no block at {end} of {} bytes", status.length)));
-            }
+            end = follow(found, end, status.length, &self.address, &mut extents)?;
         }
         Ok(extents)
     }
 
     /// The same with DataNodes by number.
-    fn extents(&self, located: Vec<(u64, Vec<String>)>) -> Vec<Extent> {
+    fn extents(&self, located: Vec<Held>) -> Vec<Extent> {
         let mut known = self.known();
-        let extents = located.into_iter().map(|(bytes, names)| {
-            let servers = names.into_iter().map(|name| known.number(name)).collect();
+        let extents = located.into_iter().map(|(bytes, holders)| {
+            let servers = holders.into_iter().map(|holder| known.number(holder)).collect();
             Extent { bytes, servers }
         });
         extents.collect()
@@ -347,6 +340,82 @@ fn path_of(folder: &str, level: usize, entry: &Status) -> Result<String, Problem
     }
 }
 
+/// Appends blocks that follow on the first `end` bytes of a file of this length. Returns where they end.
+fn follow(
+    found: Blocks,
+    mut end: u64,
+    length: u64,
+    address: &Address,
+    extents: &mut Vec<Held>,
+) -> Result<u64, Problem> {
+    if found.is_under_construction {
+        let problem = "it is being written; read it once its writer has closed it";
+        return Err(Problem::Unsupported(problem.to_owned()));
+    }
+    if found.file_length != length {
+        return Err(Problem::Changed);
+    }
+    let start = end;
+    for block in found.list {
+        let n = block.id.num_bytes;
+        if block.start != end || n == 0 || n > length - end {
+            return Err(Problem::Damaged(format!("a block at {} in place of {end}", block.start)));
+        }
+        if block.locations.is_empty() || block.is_corrupt {
+            let problem = format!("its block at {end} has no replica that is alive and whole");
+            return Err(Problem::Unsupported(problem));
+        }
+        let holder = |node: &DataNode| {
+            let name = address.server(&node.host_and_port(address.is_encrypted)?);
+            Ok(Holder { name, n_transfers: node.xceiver_count })
+        };
+        let holders: Result<Vec<Holder>, Problem> = block.locations.iter().map(holder).collect();
+        let mut holders = holders?;
+        // The NameNode shuffles them, but the same data set must give the same plan.
+        holders.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        holders.dedup_by(|a, b| a.name == b.name);
+        extents.push((n, holders));
+        end += n;
+    }
+    match end == start {
+        true => Err(Problem::Damaged(format!("no block at {end} of {length} bytes"))),
+        false => Ok(end),
+    }
+}
+
+/// The bytes of a range, as they come.
+///
+/// A DataNode tries all replicas that it can reach before it breaks off, which takes up to half a minute. If it is still
+/// there afterwards, asking it again is of no use.
+fn body(response: Response, address: String) -> Body {
+    let datanode: Arc<Url> = Arc::new(response.url().clone());
+    let address: Arc<str> = address.into();
+    let chunks = response.bytes_stream().then(move |chunk| {
+        let (datanode, address) = (Arc::clone(&datanode), Arc::clone(&address));
+        async move {
+            match chunk {
+                Err(error) if answer::is_cut_off(&error) && is_there(&datanode).await => {
+                    Err(Problem::Damaged(format!(
+                        "DataNode {} broke off, as DataNodes do if no replica of a block passes its checksum; read it by \
+                         hdfs://, which names the damaged ones",
+                        datanode.authority()
+                    )))
+                }
+                chunk => chunk.map_err(|error| answer::broken(&error)),
+            }
+            .map_err(|problem| problem.at(&*address))
+        }
+    });
+    chunks.boxed()
+}
+
+/// Whether a server takes connections.
+async fn is_there(server: &Url) -> bool {
+    let host = server.host_str().unwrap_or_default().trim_matches(['[', ']']);
+    let connect = TcpStream::connect((host, server.port_or_known_default().unwrap_or_default()));
+    timeout(CONNECT_TIMEOUT, connect).await.is_ok_and(|connected| connected.is_ok())
+}
+
 /// Where HDFS has a file by the number of its inode.
 fn inode_path(inode: u64) -> String {
     format!("/.reserved/.inodes/{inode}")
@@ -367,6 +436,11 @@ async fn refused(response: Response) -> Problem {
 impl Source for WebHdfs {
     fn servers(&self) -> Vec<String> {
         self.known().names.clone()
+    }
+
+    fn connections(&self) -> Vec<(String, u64)> {
+        let known = self.known();
+        known.names.iter().cloned().zip(known.n_transfers.iter().copied()).collect()
     }
 
     /// A DataNode asks the NameNode before it begins to send.
@@ -391,7 +465,7 @@ impl Source for WebHdfs {
             }
             let response = self.open(object, server, &range).await;
             let response = response.map_err(|problem| problem.at(object.address.as_str()))?;
-            Ok(answer::body(response, object.address.clone()))
+            Ok(body(response, object.address.clone()))
         }
         .boxed()
     }

@@ -13,6 +13,11 @@ use evenkeel_store::{Algorithm, Hasher};
 /// Blocks and chunks of files here.
 pub(crate) const BLOCK: usize = 64 << 10;
 pub(crate) const CHUNK: usize = 512;
+/// The call of a login, -33, as requests and answers have it.
+const SASL_CALL: u64 = 65;
+pub(crate) const SASL_ANSWER: u64 = 0xFFFF_FFDF;
+/// What a NameNode wants to have proved, the same each time.
+const NONCE: &str = "a nonce";
 /// Chunks in a packet.
 const PACKET: usize = 30 * CHUNK;
 
@@ -21,6 +26,8 @@ const PACKET: usize = 30 * CHUNK;
 pub(crate) enum Part<'a> {
     /// The answer to a call of the NameNode, with its length.
     Call(&'a str),
+    /// What a NameNode answers to somebody who logs in, with its length: first what it offers, then its proof.
+    Login { step: usize },
     /// The answer of a DataNode that was asked for a range, which precedes the data.
     Answer { datanode: usize },
     /// A packet of a range, counted from 0. The last one is empty.
@@ -144,6 +151,8 @@ struct State {
     ports: Mutex<Vec<u16>>,
     n_calls: AtomicUsize,
     n_connections: AtomicUsize,
+    /// The name and the password of a token, without which the NameNode answers nobody.
+    login: Mutex<Option<(String, String)>>,
     /// What DataNodes want to be shown, if they want anything.
     token: Mutex<Vec<u8>>,
     is_over: AtomicBool,
@@ -213,6 +222,11 @@ impl Hadoop {
         *self.state.token.lock().unwrap() = token.to_vec();
     }
 
+    /// The NameNode wants a login with this name and password from now on: a token's identifier and its password, in Base64.
+    pub(crate) fn set_login(&self, name: &str, password: &str) {
+        *self.state.login.lock().unwrap() = Some((name.to_owned(), password.to_owned()));
+    }
+
     pub(crate) fn n_calls(&self) -> usize {
         self.state.n_calls.load(Ordering::Relaxed)
     }
@@ -274,16 +288,30 @@ impl State {
         let mut stream = BufReader::new(stream);
         let mut preamble = [0; 7];
         stream.read_exact(&mut preamble).ok()?;
-        assert_eq!(&preamble, b"hrpc\x09\x00\x00");
+        assert_eq!(&preamble[..6], b"hrpc\x09\x00");
+        let is_login = preamble[6] == 0xDF;
+        let (mut is_known, mut n_steps) = (!is_login, 0);
         loop {
-            let mut n = [0; 4];
-            stream.read_exact(&mut n).ok()?;
-            let mut frame = vec![0; u32::from_be_bytes(n) as usize];
-            stream.read_exact(&mut frame).ok()?;
+            let frame = read_frame(&mut stream)?;
             let mut rest = frame.as_slice();
             let header = Received::new(take(&mut rest));
+            if header.numbers[&3] == SASL_CALL {
+                let answer = self.login(&Received::new(take(&mut rest)), &mut is_known);
+                let Some(answer) = answer else { continue };
+                self.send(stream.get_mut(), Part::Login { step: n_steps }, &answer)?;
+                n_steps += 1;
+                continue;
+            }
             // The context of the connection has a negative number.
             if header.numbers[&3] % 2 == 1 {
+                let has_name = Received::new(take(&mut rest)).bytes.contains_key(&2);
+                assert!(is_known && has_name != (n_steps == 2), "who asks is said once");
+                if !is_login && self.login.lock().unwrap().is_some() {
+                    let text = "SIMPLE authentication is not enabled.  Available:[TOKEN, KERBEROS]";
+                    let class = "org.apache.hadoop.security.AccessControlException";
+                    stream.get_mut().write_all(&fatal(u64::from(u32::MAX), class, text)).ok()?;
+                    return None;
+                }
                 continue;
             }
             let method = Received::new(take(&mut rest)).text(1);
@@ -296,10 +324,62 @@ impl State {
                 "getBlockLocations" => self.locations(&request.text(1)),
                 other => panic!("{other}"),
             };
-            let answer = [header.delimited(), answer.delimited()].concat();
-            let frame = [&(answer.len() as u32).to_be_bytes(), answer.as_slice()].concat();
+            let frame = framed(&[header.delimited(), answer.delimited()].concat());
             self.send(stream.get_mut(), Part::Call(&method), &frame)?;
         }
+    }
+
+    /// Answers somebody who logs in, unless they need no proof.
+    fn login(&self, request: &Received, is_known: &mut bool) -> Option<Vec<u8>> {
+        let answer = |message: &Message| {
+            let header = Message::default().number(1, SASL_ANSWER).number(2, 0);
+            framed(&[header.delimited(), message.delimited()].concat())
+        };
+        let Some((user, password)) = self.login.lock().unwrap().clone() else {
+            // Names are enough.
+            if request.numbers[&2] == 2 {
+                assert_eq!(Received::new(&request.bytes[&4]).text(1), "SIMPLE");
+                *is_known = true;
+                return None;
+            }
+            return Some(answer(&Message::default().number(2, 1).message(4, &auth("SIMPLE", "", b""))));
+        };
+        if request.numbers[&2] == 1 {
+            let challenge =
+                format!("realm=\"default\",nonce=\"{NONCE}\",qop=\"auth\",charset=utf-8,algorithm=md5-sess");
+            let auths = [auth("TOKEN", "DIGEST-MD5", challenge.as_bytes()), auth("KERBEROS", "GSSAPI", b"")];
+            let message =
+                auths.iter().fold(Message::default().number(2, 1), |all, auth| all.message(4, auth));
+            return Some(answer(&message));
+        }
+        let chosen = Received::new(&request.bytes[&4]);
+        assert_eq!(
+            (request.numbers[&2], chosen.text(1).as_str(), chosen.text(4).as_str()),
+            (2, "TOKEN", "default")
+        );
+        let proof = request.text(3);
+        let field = |name: &str| {
+            let field = proof.split(',').find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+            field.unwrap().trim_matches('"').to_owned()
+        };
+        assert_eq!(
+            (field("nonce").as_str(), field("qop").as_str(), field("username")),
+            (NONCE, "auth", user.clone())
+        );
+        let secret = md5(format!("{user}:default:{password}").as_bytes());
+        let secret = u128::from_str_radix(&secret, 16).unwrap().to_be_bytes();
+        let session = md5(&[&secret[..], format!(":{NONCE}:{}", field("cnonce")).as_bytes()].concat());
+        let proof = |of: &str| {
+            let rest = format!("{NONCE}:00000001:{}:auth:{}", field("cnonce"), md5(of.as_bytes()));
+            md5(format!("{session}:{rest}").as_bytes())
+        };
+        if field("response") != proof("AUTHENTICATE:/default") {
+            let text = "DIGEST-MD5: digest response format violation. Mismatched response.";
+            return Some(fatal(SASL_ANSWER, "javax.security.sasl.SaslException", text));
+        }
+        *is_known = true;
+        let proof = format!("rspauth={}", proof(":/default"));
+        Some(answer(&Message::default().number(2, 0).bytes(3, proof.as_bytes())))
     }
 
     /// Pages of seven entries.
@@ -379,7 +459,7 @@ impl State {
                     .bytes(2, format!("d{number}").as_bytes())
                     .bytes(3, format!("uuid-{number}").as_bytes())
                     .number(4, port.into());
-                block = block.message(3, &Message::default().message(1, &datanode).number(7, 1));
+                block = block.message(3, &Message::default().message(1, &datanode).number(7, 4));
             }
             located = located.message(2, &block);
         }
@@ -428,6 +508,37 @@ impl State {
             assert_eq!(status.numbers[&1], 6);
         }
     }
+}
+
+/// A way to log in.
+pub(crate) fn auth(method: &str, mechanism: &str, challenge: &[u8]) -> Message {
+    let auth = Message::default().bytes(1, method.as_bytes()).bytes(2, mechanism.as_bytes());
+    auth.bytes(3, b"").bytes(4, b"default").bytes(5, challenge)
+}
+
+fn md5(bytes: &[u8]) -> String {
+    let mut hasher = Hasher::new(Algorithm::Md5);
+    hasher.update(bytes);
+    hasher.finish().to_string()
+}
+
+/// After its length.
+pub(crate) fn framed(answer: &[u8]) -> Vec<u8> {
+    [&(answer.len() as u32).to_be_bytes(), answer].concat()
+}
+
+/// An exception after which a connection is closed.
+pub(crate) fn fatal(call: u64, class: &str, text: &str) -> Vec<u8> {
+    let header = Message::default().number(1, call).number(2, 2);
+    framed(&header.bytes(4, class.as_bytes()).bytes(5, text.as_bytes()).delimited())
+}
+
+fn read_frame(stream: &mut impl Read) -> Option<Vec<u8>> {
+    let mut n = [0; 4];
+    stream.read_exact(&mut n).ok()?;
+    let mut frame = vec![0; u32::from_be_bytes(n) as usize];
+    stream.read_exact(&mut frame).ok()?;
+    Some(frame)
 }
 
 fn read_delimited(stream: &mut TcpStream) -> Option<Vec<u8>> {

@@ -7,7 +7,9 @@ use std::time::{Duration, Instant};
 use evenkeel_store::{Object, Problem, Source, StoreError, open};
 use futures_util::TryStreamExt;
 
-use crate::hadoop::{BLOCK, CHUNK, Hadoop, Instead, Message, Part, Quirk, packet, varint};
+use crate::hadoop::{
+    BLOCK, CHUNK, Hadoop, Instead, Message, Part, Quirk, SASL_ANSWER, auth, fatal, framed, packet, varint,
+};
 
 /// Bytes that differ from place to place.
 fn data(n: usize) -> Vec<u8> {
@@ -86,6 +88,11 @@ async fn listings_carry_locations() {
     let objects = list(&*source).await.unwrap();
     assert_eq!(hadoop.n_calls(), 15);
     assert!(objects.iter().all(|object| object.extents.iter().all(|extent| extent.servers.len() == 2)));
+    let load = source.connections();
+    assert!(
+        load.iter().all(|(name, n)| source.servers().contains(name) && *n == 4) && load.len() == 3,
+        "{load:?}"
+    );
     let mut servers = source.servers();
     servers.iter_mut().for_each(|name| name.truncate(2));
     servers.sort_unstable();
@@ -162,7 +169,17 @@ async fn exceptions_have_meanings() {
         (
             "org.apache.hadoop.security.AccessControlException",
             "SIMPLE authentication is not enabled.  Available:[TOKEN, KERBEROS]",
-            "use webhdfs://",
+            "wants Kerberos or a delegation token: fetch one",
+        ),
+        (
+            "org.apache.hadoop.security.token.SecretManager$InvalidToken",
+            "token (x) is expired",
+            "has expired, was cancelled",
+        ),
+        (
+            "org.apache.hadoop.ipc.RpcNoSuchProtocolException",
+            "Unknown protocol",
+            "name a NameNode's RPC port",
         ),
         ("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Zero blocks", "is in safe mode"),
         ("org.apache.hadoop.fs.InvalidPathException", "Invalid path", "InvalidPathException: Invalid path"),
@@ -404,6 +421,12 @@ fn damaged_messages_are_read_or_refused() {
         [packet(0, false, &data(600)), packet(600, false, &data(405)), packet(1005, true, &[])].concat();
     let of_datanode = [&range[..], &answer, &packets].concat();
     let of_namenode = [&located, &listing, &status].map(|message| Message::default().message(1, message).0);
+    let challenge = auth("TOKEN", "DIGEST-MD5", b"realm=\"default\",nonce=\"n\",qop=\"auth\",charset=utf-8");
+    let offer = Message::default().number(2, 1).message(4, &challenge);
+    let success = Message::default().number(2, 0).bytes(3, b"rspauth=0");
+    let header = Message::default().number(1, SASL_ANSWER).number(2, 0).delimited();
+    let of_login =
+        [offer, success].map(|message| framed(&[header.clone(), message.delimited()].concat())).concat();
     let mut state = 0x2545_F491_4F6C_DD1D_u64;
     let mut random = |below: usize| {
         state ^= state << 13;
@@ -413,7 +436,11 @@ fn damaged_messages_are_read_or_refused() {
     };
     assert!(evenkeel_store::hdfs_fuzz::datanode(&of_datanode));
     for round in 0..30_000 {
-        let whole = if round % 2 == 0 { &of_datanode } else { &of_namenode[random(3)] };
+        let whole = match round % 3 {
+            0 => &of_datanode,
+            1 => &of_namenode[random(3)],
+            _ => &of_login,
+        };
         let mut bytes = whole.clone();
         for _ in 0..=random(3) {
             let at = random(bytes.len());
@@ -425,7 +452,150 @@ fn damaged_messages_are_read_or_refused() {
         }
         assert!(evenkeel_store::hdfs_fuzz::namenode(&bytes), "{bytes:?}");
         assert!(evenkeel_store::hdfs_fuzz::datanode(&bytes), "{bytes:?}");
+        assert!(evenkeel_store::hdfs_fuzz::login(&bytes), "{bytes:?}");
     }
+}
+
+/// What is printed by a process of its own that reads everything at an address.
+fn read_elsewhere(address: &str, environment: &[(&str, &str)]) -> String {
+    let begun = Instant::now();
+    let output = Command::new(std::env::current_exe().unwrap())
+        .args(["--ignored", "--exact", "hdfs::reading_in_a_process_of_its_own", "--nocapture"])
+        .env("EVENKEEL_TEST_ADDRESS", address)
+        .envs(environment.iter().copied())
+        .output()
+        .unwrap();
+    assert!(begun.elapsed() < Duration::from_secs(20), "{address}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Tokens belong to a process, too.
+#[test]
+fn tokens_log_in() {
+    let hadoop = Hadoop::start();
+    hadoop.put("/d/f", &data(10));
+    // `identifier` and `password`.
+    hadoop.set_login("aWRlbnRpZmllcg==", "cGFzc3dvcmQ=");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("tokens");
+    // A file in Java's format.
+    let write = |service: &str| {
+        let texts = [service, "identifier", "password", "HDFS_DELEGATION_TOKEN", service];
+        let texts = texts.iter().flat_map(|text| [&[text.len() as u8], text.as_bytes()].concat());
+        std::fs::write(&file, b"HDTS\0\x01".iter().copied().chain(texts).chain([0]).collect::<Vec<_>>())
+            .unwrap();
+    };
+    let conf = ("HADOOP_CONF_DIR", folder.path().to_str().unwrap());
+    let location = ("HADOOP_TOKEN_FILE_LOCATION", file.to_str().unwrap());
+    let (address, port) = (hadoop.address("/d"), hadoop.namenode.rsplit(':').next().unwrap());
+    let expect_at = |address: &str, environment: &[(&str, &str)], expected: &str| {
+        let printed = read_elsewhere(address, environment);
+        assert!(printed.contains(expected) && !printed.contains("panicked"), "{expected}: {printed}");
+    };
+    let expect = |expected: &str| expect_at(&address, &[conf, location], expected);
+    write(&hadoop.namenode);
+    expect("read f");
+    expect_at(&format!("hdfs://localhost:{port}/d"), &[conf, location], "read f");
+    expect_at(&address, &[conf], "wants Kerberos or a delegation token: fetch one");
+    // As addresses of WebHDFS have it, whomever it is for.
+    let text = "CmlkZW50aWZpZXIIcGFzc3dvcmQSV0VCSERGUyBkZWxlZ2F0aW9uAXg";
+    expect_at(&address, &[conf, ("HADOOP_DELEGATION_TOKEN", text)], "read f");
+    expect_at(&address, &[conf, ("HADOOP_DELEGATION_TOKEN", "x")], "cannot use HADOOP_DELEGATION_TOKEN");
+    write("elsewhere:8020");
+    expect("a delegation token, and those here are for elsewhere:8020");
+    std::fs::write(&file, b"HDTS\0\x01\x05").unwrap();
+    expect("tokens: it is damaged");
+    std::fs::remove_file(&file).unwrap();
+    expect("cannot read tokens from");
+    // One for all NameNodes of a nameservice, in a file that the configuration names.
+    let properties = [
+        ("dfs.nameservices", "main"),
+        ("dfs.namenode.rpc-address.main", hadoop.namenode.as_str()),
+        ("hadoop.token.files", file.to_str().unwrap()),
+        ("ipc.client.rpc-timeout.ms", "1000"),
+    ];
+    let property = |(name, value): &(&str, &str)| {
+        format!("<property><name>{name}</name><value>{value}</value></property>")
+    };
+    let text: String = properties.iter().map(property).collect();
+    std::fs::write(folder.path().join("core-site.xml"), format!("<configuration>{text}</configuration>"))
+        .unwrap();
+    write("ha-hdfs:main");
+    expect_at("hdfs://main/d", &[conf], "read f");
+    write(&hadoop.namenode);
+    // What a NameNode may say instead.
+    let instead = |at: usize, bytes: Vec<u8>| {
+        hadoop.set_quirk(Box::new(move |part, _| {
+            (part == Part::Login { step: at }).then(|| Instead::Bytes(bytes.clone()))
+        }));
+    };
+    let message = |message: &Message| {
+        let header = Message::default().number(1, SASL_ANSWER).number(2, 0);
+        framed(&[header.delimited(), message.delimited()].concat())
+    };
+    let offer = |auth: &Message| message(&Message::default().number(2, 1).message(4, auth));
+    instead(0, offer(&auth("TOKEN", "DIGEST-MD5", b"realm=x,nonce=y,qop=\"auth-conf\"")));
+    expect("protects its calls (hadoop.rpc.protection, auth-conf)");
+    instead(0, offer(&auth("KERBEROS", "GSSAPI", b"")));
+    expect("takes no delegation token by DIGEST-MD5, only KERBEROS GSSAPI");
+    instead(0, offer(&auth("TOKEN", "DIGEST-MD5", &vec![0xFF; 60_000])));
+    expect("a challenge that is no text");
+    instead(0, (1_u32 << 20).to_be_bytes().to_vec());
+    expect("announces an answer of 1048576 bytes");
+    instead(0, b"HTTP/1.1 400 Bad Request".to_vec());
+    expect("is a web server; name the NameNode's RPC port");
+    instead(1, message(&Message::default().number(2, 0).bytes(3, b"rspauth=0")));
+    expect("no proof that it knows the token");
+    instead(1, message(&Message::default().number(2, 3).bytes(3, b"more")));
+    expect("no end of the login");
+    let invalid = "org.apache.hadoop.security.token.SecretManager$InvalidToken";
+    instead(1, fatal(SASL_ANSWER, invalid, "Token can't be found in cache"));
+    expect("the delegation token has expired, was cancelled or is of another cluster; fetch a new one");
+    hadoop.set_quirk(Box::new(|_, _| Some(Instead::Silence)));
+    expect("does not answer");
+    hadoop.set_quirk(Box::new(|_, _| Some(Instead::Last(Vec::new()))));
+    expect("closes the connection without an answer; name a NameNode's RPC port");
+    hadoop.set_quirk(Box::new(|_, _| None));
+    hadoop.set_login("aWRlbnRpZmllcg==", "YW5vdGhlcg==");
+    expect("a wrong password");
+    // A cluster that takes names, whatever tokens there are.
+    let simple = Hadoop::start();
+    simple.put("/d/f", &data(10));
+    write(&simple.namenode);
+    expect_at(&simple.address("/d"), &[conf, location], "read f");
+}
+
+/// The same at a real NameNode that gives tokens without Kerberos (`dfs.namenode.delegation.token.always-use`).
+#[test]
+fn tokens_log_in_at_a_real_namenode() {
+    let variable = |name: &str| std::env::var(name).ok();
+    let Some((address, web)) = variable("EVENKEEL_TEST_HDFS").zip(variable("EVENKEEL_TEST_HDFS_HTTP")) else {
+        println!("skipped: EVENKEEL_TEST_HDFS names no folder; `cargo xtask cluster selftest hdfs` does");
+        return;
+    };
+    let ask = |method: &str, path: &str, query: &str| {
+        let url = format!("{web}/webhdfs/v1/{path}?{query}&user.name=root");
+        let data = ["-d", "some data", "-H", "Content-Type: application/octet-stream"];
+        let args = ["-sS", "--fail", "-L", "-X", method, &url];
+        let output = Command::new("curl").args(args).args(data).output().unwrap();
+        assert!(output.status.success(), "{url}: {output:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let path = address.splitn(4, '/').nth(3).unwrap();
+    ask("PUT", &format!("{path}/of-token/f"), "op=CREATE&overwrite=true");
+    let told = ask("GET", "", "op=GETDELEGATIONTOKEN");
+    let token = told.split('"').nth(5).unwrap_or_else(|| panic!("{told}"));
+    let expect = |token: &str, expected: &str| {
+        let printed = read_elsewhere(&format!("{address}/of-token"), &[("HADOOP_DELEGATION_TOKEN", token)]);
+        assert!(printed.contains(expected), "{expected}: {printed}");
+    };
+    expect(token, "read f");
+    // A letter of the password: what follows it, a kind and a service, is shorter.
+    let at = token.len() - 60;
+    let other = if &token[at..=at] == "A" { "B" } else { "A" };
+    expect(&format!("{}{other}{}", &token[..at], &token[at + 1..]), "a wrong password");
+    ask("PUT", "", &format!("op=CANCELDELEGATIONTOKEN&token={token}"));
+    expect(token, "has expired, was cancelled or is of another cluster");
 }
 
 /// Configurations belong to a process, so that each case has one of its own.
@@ -442,19 +612,9 @@ fn configurations_are_used() {
         std::fs::write(folder.path().join("hdfs-site.xml"), format!("<configuration>{text}</configuration>"))
             .unwrap();
     };
-    let list = |address: &str| {
-        let begun = Instant::now();
-        let output = Command::new(std::env::current_exe().unwrap())
-            .args(["--ignored", "--exact", "hdfs::reading_in_a_process_of_its_own", "--nocapture"])
-            .env("EVENKEEL_TEST_ADDRESS", address)
-            .env("HADOOP_CONF_DIR", folder.path())
-            .output()
-            .unwrap();
-        assert!(begun.elapsed() < Duration::from_secs(20), "{address}");
-        String::from_utf8(output.stdout).unwrap()
-    };
+    let conf = ("HADOOP_CONF_DIR", folder.path().to_str().unwrap());
     let expect = |address: &str, expected: &str| {
-        let printed = list(address);
+        let printed = read_elsewhere(address, &[conf]);
         assert!(printed.contains(expected), "{address}: {printed}");
     };
     let usual = second.address("");
@@ -501,7 +661,7 @@ fn configurations_are_used() {
 }
 
 #[tokio::test]
-#[ignore = "run by `configurations_are_used`"]
+#[ignore = "run by `read_elsewhere`"]
 async fn reading_in_a_process_of_its_own() {
     let address = std::env::var("EVENKEEL_TEST_ADDRESS").unwrap();
     let run = async {

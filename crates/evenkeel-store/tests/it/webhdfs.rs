@@ -38,6 +38,7 @@ async fn blocks_are_on_datanodes() {
     let mut names: Vec<String> = cluster.datanodes.iter().map(|node| node.address.clone()).collect();
     names.sort_unstable();
     assert_eq!(source.servers(), names);
+    assert_eq!(source.connections(), names.into_iter().zip([3, 3]).collect::<Vec<_>>());
     let [empty, x] = &page.objects[..] else { panic!("{page:?}") };
     assert_eq!((&*empty.key, empty.bytes, &empty.extents[..]), ("empty", 0, &[][..]));
     let second =
@@ -192,7 +193,7 @@ async fn wrong_answers_of_datanodes_are_refused() {
     assert_eq!(read_with(Reply::new(200, [7; 49])).await, Err(Problem::Changed));
     assert!(matches!(read_with(Reply::new(200, [7; 51])).await, Err(Problem::Damaged(_))));
     let broken = Reply { claimed: Some(50), ..Reply::new(200, [7; 30]) };
-    assert!(matches!(read_with(broken).await, Err(Problem::Unreachable(_))));
+    assert!(matches!(read_with(broken).await, Err(Problem::Damaged(why)) if why.contains("broke off")));
     let lost = read_with(refusal(403, "BlockMissingException")).await;
     assert_eq!(lost, Err(Problem::Unreachable("BlockMissingException: because".to_owned())));
     assert!(matches!(read_with(refusal(403, "InvalidToken")).await, Err(Problem::Denied(_))));
