@@ -84,6 +84,12 @@ pub trait Source: Debug + Send + Sync {
         Vec::new()
     }
 
+    /// The checksum of a whole object, if the storage computes one when it is asked. Who has nothing to compare does not
+    /// ask.
+    fn hash<'a>(&'a self, _object: &'a Object) -> BoxFuture<'a, Option<Hash>> {
+        Box::pin(std::future::ready(None))
+    }
+
     /// Where other programs find an object.
     fn url<'a>(&self, object: &'a Object) -> &'a str {
         &object.address

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use evenkeel::policy::{OPTIMAL, Policy};
 use evenkeel_store::{Catalogue, CatalogueObject, Hash, State};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::Instant;
@@ -814,6 +815,7 @@ impl Prepared {
         is_done: bool,
     ) {
         self.is_missing.resize(catalogue.n_objects(), false);
+        let ask = |object: &CatalogueObject| Handle::current().block_on(catalogue.hash(object));
         for &number in objects {
             let object = catalogue.object(number);
             let records = self.records.remove(&object.key);
@@ -830,7 +832,7 @@ impl Prepared {
                     Looked::There
                 }
                 // What is in the way of one object is none of the others' business.
-                Ok(place) => look(destination, &object, &place, records, overwrite)
+                Ok(place) => look(destination, &object, &place, records, overwrite, &ask)
                     .unwrap_or_else(|error| Looked::Failed(format!("{}: {error}", place.path.display()))),
             };
             match looked {
@@ -866,6 +868,7 @@ fn look(
     place: &Place,
     records: Option<Vec<Record>>,
     overwrite: bool,
+    ask_for_hash: &dyn Fn(&CatalogueObject) -> Option<Hash>,
 ) -> io::Result<Looked> {
     let (path, version) = (place.path.display(), version(object));
     let records = records.unwrap_or_default();
@@ -890,6 +893,10 @@ fn look(
         }
         // An earlier read put it there, and was then interrupted.
         Existing::Unknown if received(&File::open(&place.path)?)?.prefix() == object.bytes => Existing::Same,
+        Existing::Unknown => match ask_for_hash(object) {
+            Some(hash) => place.is_there(object.bytes, Some(&hash))?,
+            None => Existing::Unknown,
+        },
         existing => existing,
     };
     match existing {

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use evenkeel_store::{Catalogue, CatalogueObject, Hasher};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -64,7 +65,7 @@ pub async fn verify(
                 && number < catalogue.n_objects()
             {
                 let is_stopped = || *stop.borrow();
-                found.push((number, look_at(&catalogue.object(number), &destination, &is_stopped)));
+                found.push((number, look_at(&catalogue, number, &destination, &is_stopped)));
             }
             found
         });
@@ -91,12 +92,22 @@ pub async fn verify(
     Ok(verification)
 }
 
-fn look_at(object: &CatalogueObject, destination: &Destination, is_stopped: &dyn Fn() -> bool) -> Found {
-    match destination.place(&object.key) {
-        Err(_) => Found::Missing,
-        Ok(place) => compare(object, &place.path, is_stopped)
-            .unwrap_or_else(|error| Found::Differs(format!("cannot read it: {error}"))),
-    }
+fn look_at(
+    catalogue: &Catalogue,
+    number: usize,
+    destination: &Destination,
+    is_stopped: &dyn Fn() -> bool,
+) -> Found {
+    let mut object = catalogue.object(number);
+    let Ok(place) = destination.place(&object.key) else { return Found::Missing };
+    let compared = compare(&object, &place.path, is_stopped).and_then(|found| match found {
+        Found::Unverifiable if !is_stopped() => {
+            object.hashes.extend(Handle::current().block_on(catalogue.hash(&object)));
+            if object.hashes.is_empty() { Ok(found) } else { compare(&object, &place.path, is_stopped) }
+        }
+        found => Ok(found),
+    });
+    compared.unwrap_or_else(|error| Found::Differs(format!("cannot read it: {error}")))
 }
 
 fn compare(object: &CatalogueObject, path: &Path, is_stopped: &dyn Fn() -> bool) -> io::Result<Found> {

@@ -249,14 +249,14 @@ mod tests {
 
     /// Storage that can only be listed: in these pages, and then perhaps an error.
     #[derive(Clone, Debug)]
-    struct Pages {
+    struct Told {
         name: String,
         pages: Vec<Vec<u64>>,
         is_by_key: bool,
         fails: bool,
     }
 
-    impl Source for Pages {
+    impl Source for Told {
         fn servers(&self) -> Vec<String> {
             vec![self.name.clone()]
         }
@@ -295,7 +295,7 @@ mod tests {
         catalogue.objects().map(of).collect()
     }
 
-    fn boxed(mirrors: &[Pages]) -> Vec<Box<dyn Source>> {
+    fn boxed(mirrors: &[Told]) -> Vec<Box<dyn Source>> {
         mirrors.iter().map(|mirror| Box::new(mirror.clone()) as Box<dyn Source>).collect()
     }
 
@@ -312,7 +312,7 @@ mod tests {
                 state % below
             };
             let mut mirrors = Vec::new();
-            for number in 0..1 + draw(3) {
+            for number in 0..=draw(3) {
                 let mut keys: Vec<u64> = (0..20).filter(|_| draw(3) > 0).collect();
                 let is_by_key = draw(4) > 0;
                 // Also those that promise to list by key may not do so.
@@ -324,7 +324,7 @@ mod tests {
                     }
                 }
                 let pages = keys.chunks(1 + draw(6) as usize).map(<[u64]>::to_vec).collect();
-                mirrors.push(Pages { name: format!("m{number}"), pages, is_by_key, fails: draw(6) == 0 });
+                mirrors.push(Told { name: format!("m{number}"), pages, is_by_key, fails: draw(6) == 0 });
             }
             let in_order = mirrors.iter().all(|mirror| mirror.pages.concat().is_sorted());
             let whole = Catalogue::of_mirrors(boxed(&mirrors), Trust::Sizes).await;

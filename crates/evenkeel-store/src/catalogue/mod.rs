@@ -335,6 +335,16 @@ impl Catalogue {
         servers
     }
 
+    /// A checksum of an object that has none, if a copy's storage computes one.
+    pub async fn hash(&self, object: &CatalogueObject) -> Option<Hash> {
+        for copy in &object.copies {
+            if let Some(hash) = self.sources[copy.source].hash(&copy.object).await {
+                return Some(hash);
+            }
+        }
+        None
+    }
+
     /// Reads a range of an object from a server that holds it. A body that is longer or shorter than the range ends
     /// with an error.
     pub async fn read(

@@ -8,16 +8,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use bytes::{Buf, Bytes, BytesMut};
-use crc_fast::CrcAlgorithm;
 use futures_util::stream::{self, Stream};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
 use super::messages::{
-    Block, ChecksumInfo, ChecksumKind, PacketHeader, Parse, ReadAnswer, read_block, read_status,
+    Block, BlockAnswer, BlockChecksum, ChecksumInfo, ChecksumKind, Found, PacketHeader, Parse,
+    block_checksum, read_block, read_status,
 };
-use super::wire::{Malformed, delimited, delimiter};
+use super::wire::{Malformed, Writer, delimited, delimiter};
 use crate::error::Problem;
 
 /// A connection that takes longer than this will not come.
@@ -31,6 +31,7 @@ const END_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The version of the protocol, and the number of the operation.
 const READ_BLOCK: [u8; 3] = [0, 28, 81];
+const BLOCK_CHECKSUM: [u8; 3] = [0, 28, 85];
 /// The maximum size of the first answer.
 const MOST_ANSWER_BYTES: u64 = 1 << 16;
 /// The maximum size of a packet, as Hadoop has it, and of the header of one.
@@ -62,6 +63,13 @@ pub(super) struct Request<'a> {
     pub(super) range: Range<u64>,
 }
 
+impl Request<'_> {
+    /// The block and its DataNode, for people.
+    fn what(&self) -> String {
+        format!("block blk_{} at DataNode {}", self.block.id.cast_signed(), self.name)
+    }
+}
+
 /// Why a DataNode sends nothing.
 #[derive(Debug)]
 pub(super) enum NotRead {
@@ -89,22 +97,18 @@ impl Pool {
                 begun => return begun.map(packets),
             }
         }
-        let connect = async {
-            let stream = TcpStream::connect(request.address).await?;
-            stream.set_nodelay(true)?;
-            io::Result::Ok(stream)
-        };
-        let at = |what: &dyn std::fmt::Display| {
-            NotRead::Broken(Problem::Unreachable(format!(
-                "DataNode {} ({}): {what}",
-                request.name, request.address
-            )))
-        };
-        let stream = timeout(CONNECT_TIMEOUT, connect)
-            .await
-            .map_err(|_| at(&"it does not answer"))?
-            .map_err(|error| at(&error))?;
+        let stream = connect(&request).await?;
         self.begin(stream, &request).await.map(packets)
+    }
+
+    /// Asks for the checksum of a block. DataNodes close the connection after it.
+    pub(super) async fn checksum(&self, request: &Request<'_>) -> Result<BlockChecksum, NotRead> {
+        let mut reading = Reading::new(connect(request).await?, self.patience, request.what(), 0..0);
+        reading.ask(&BLOCK_CHECKSUM, &block_checksum(&request.block, request.token)).await?;
+        match reading.answer().await? {
+            Found::Checksum(checksum) => Ok(checksum),
+            Found::Data(_) => Err(reading.broken(Malformed("no checksum").into())),
+        }
     }
 
     fn take(&self, address: &str) -> Option<TcpStream> {
@@ -132,18 +136,27 @@ impl Pool {
         stream: TcpStream,
         request: &Request<'_>,
     ) -> Result<(Reading<TcpStream>, Lender), NotRead> {
-        let Request { block, range, .. } = request;
-        let what = format!("block blk_{} at DataNode {}", block.id.cast_signed(), request.name);
-        let mut reading = Reading::new(stream, self.patience, what, range.clone());
-        let mut out = READ_BLOCK.to_vec();
-        read_block(block, request.token, request.client, range.start, range.end - range.start)
-            .delimited_into(&mut out);
-        let sent = timeout(self.patience, reading.input.stream.write_all(&out)).await;
-        let sent = sent.map_err(|_| Broken::Silent).and_then(|sent| sent.map_err(Broken::Io));
-        sent.map_err(|broken| NotRead::Broken(broken.of(&reading.what)))?;
+        let Request { block, range, token, client, .. } = request;
+        let mut reading = Reading::new(stream, self.patience, request.what(), range.clone());
+        let asked = read_block(block, token, client, range.start, range.end - range.start);
+        reading.ask(&READ_BLOCK, &asked).await?;
         reading.accept(block.bytes).await?;
         Ok((reading, Lender { pool: Arc::clone(self), address: request.address.to_owned() }))
     }
+}
+
+async fn connect(request: &Request<'_>) -> Result<TcpStream, NotRead> {
+    let connect = async {
+        let stream = TcpStream::connect(request.address).await?;
+        stream.set_nodelay(true)?;
+        io::Result::Ok(stream)
+    };
+    let at = |what: &dyn std::fmt::Display| {
+        let at = format!("DataNode {} ({}): {what}", request.name, request.address);
+        NotRead::Broken(Problem::Unreachable(at))
+    };
+    let connected = timeout(CONNECT_TIMEOUT, connect).await;
+    connected.map_err(|_| at(&"it does not answer"))?.map_err(|error| at(&error))
 }
 
 /// What is wrong with what a DataNode sent.
@@ -256,6 +269,16 @@ fn packets(
     })
 }
 
+impl Reading<TcpStream> {
+    async fn ask(&mut self, operation: &[u8], request: &Writer) -> Result<(), NotRead> {
+        let mut out = operation.to_vec();
+        request.delimited_into(&mut out);
+        let sent = timeout(self.input.patience, self.input.stream.write_all(&out)).await;
+        let sent = sent.map_err(|_| Broken::Silent).and_then(|sent| sent.map_err(Broken::Io));
+        sent.map_err(|broken| self.broken(broken))
+    }
+}
+
 impl<S: AsyncRead + Unpin> Reading<S> {
     fn new(stream: S, patience: Duration, what: String, wanted: Range<u64>) -> Self {
         let input = Input { stream, patience, buffer: BytesMut::new(), expected: wanted.end - wanted.start };
@@ -263,24 +286,34 @@ impl<S: AsyncRead + Unpin> Reading<S> {
         Self { what, input, checksum, at: 0, end: 0, wanted }
     }
 
-    /// Receives the answer that precedes the data of a block of this many bytes.
-    async fn accept(&mut self, block_bytes: u64) -> Result<(), NotRead> {
-        let what = &self.what;
-        let broken = |broken: Broken| NotRead::Broken(broken.of(what));
+    fn broken(&self, broken: Broken) -> NotRead {
+        NotRead::Broken(broken.of(&self.what))
+    }
+
+    /// Receives the answer to what was asked for.
+    async fn answer(&mut self) -> Result<Found, NotRead> {
         let answer = match self.input.delimited().await {
             Err(Broken::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                let what = &self.what;
                 return Err(NotRead::Broken(Problem::Unreachable(format!(
                     "{what}: it closed the connection without an answer; if the cluster protects its data transfer \
                      (dfs.data.transfer.protection), use webhdfs:// or hadoop fs -get"
                 ))));
             }
-            answer => answer.map_err(broken)?,
+            answer => answer.map_err(|broken| self.broken(broken))?,
         };
-        let info = match ReadAnswer::parse(&answer).map_err(|malformed| broken(malformed.into()))? {
-            ReadAnswer::Comes(info) => info,
-            ReadAnswer::NeedsToken => return Err(NotRead::NeedsToken),
-            ReadAnswer::Refuses(text) => return Err(NotRead::Refused(text.chars().take(300).collect())),
-        };
+        match BlockAnswer::parse(&answer).map_err(|malformed| self.broken(malformed.into()))? {
+            BlockAnswer::Found(found) => Ok(found),
+            BlockAnswer::NeedsToken => Err(NotRead::NeedsToken),
+            BlockAnswer::Refuses(text) => Err(NotRead::Refused(text.chars().take(300).collect())),
+        }
+    }
+
+    /// Receives the answer that precedes the data of a block of this many bytes.
+    async fn accept(&mut self, block_bytes: u64) -> Result<(), NotRead> {
+        let answer = self.answer().await?;
+        let (what, broken) = (&self.what, |broken: Broken| self.broken(broken));
+        let Found::Data(info) = answer else { return Err(broken(Malformed("no data").into())) };
         let (chunk, wanted) = (u64::from(info.chunk_bytes), &self.wanted);
         if info.kind == ChecksumKind::Nothing {
             return Err(NotRead::Broken(Problem::Unsupported(format!(
@@ -377,11 +410,7 @@ pub(super) async fn receive(stream: impl AsyncRead + Unpin, range: Range<u64>, p
 
 /// Whether each chunk has its checksum.
 fn are_right(checksum: &ChecksumInfo, sums: &[u8], data: &[u8]) -> bool {
-    let algorithm = match checksum.kind {
-        ChecksumKind::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
-        ChecksumKind::Crc32c => CrcAlgorithm::Crc32Iscsi,
-        ChecksumKind::Nothing => return false,
-    };
+    let Some(algorithm) = checksum.kind.crc() else { return false };
     let chunks = data.chunks(checksum.chunk_bytes as usize);
     chunks
         .zip(sums.chunks_exact(4))

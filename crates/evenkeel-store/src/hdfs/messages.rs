@@ -3,6 +3,8 @@
 //! Fields have the numbers of Hadoop's `.proto` files (`RpcHeader`, `ClientNamenodeProtocol`, `hdfs`, `datatransfer`).
 //! Answers are parsed in place; what may be repeated is parsed one by one.
 
+use crc_fast::CrcAlgorithm;
+
 use super::wire::{Fields, Malformed, Writer};
 
 /// The protocol between clients and NameNodes.
@@ -463,17 +465,30 @@ pub(super) fn is_token(token: &[u8]) -> bool {
     false
 }
 
-/// Asks a DataNode for a range of a block.
-pub(super) fn read_block(block: &Block<'_>, token: &[u8], client: &str, offset: u64, bytes: u64) -> Writer {
+/// Which block an operation of a DataNode is about.
+fn base(block: &Block<'_>, token: &[u8]) -> Writer {
     let block = Writer::default()
         .text(1, block.pool)
         .number(2, block.id)
         .number(3, block.generation)
         .number(4, block.bytes);
     let base = Writer::default().message(1, &block);
-    let base = if token.is_empty() { base } else { base.bytes(2, token) };
-    let header = Writer::default().message(1, &base).text(2, client);
+    if token.is_empty() { base } else { base.bytes(2, token) }
+}
+
+/// Asks a DataNode for a range of a block.
+pub(super) fn read_block(block: &Block<'_>, token: &[u8], client: &str, offset: u64, bytes: u64) -> Writer {
+    let header = Writer::default().message(1, &base(block, token)).text(2, client);
     Writer::default().message(1, &header).number(2, offset).number(3, bytes).number(4, 1)
+}
+
+/// A checksum of a block that does not depend on the size of its chunks.
+const COMPOSITE_CRC: u64 = 2;
+
+/// Asks a DataNode for the checksum of a block.
+pub(super) fn block_checksum(block: &Block<'_>, token: &[u8]) -> Writer {
+    let options = Writer::default().number(1, COMPOSITE_CRC);
+    Writer::default().message(1, &base(block, token)).message(2, &options)
 }
 
 /// Tells a DataNode that everything has arrived, and is right by its checksums.
@@ -482,13 +497,21 @@ pub(super) fn read_status() -> Writer {
     Writer::default().number(1, CHECKSUM_OK)
 }
 
-/// The answer of a DataNode that was asked for a block.
+/// The answer of a DataNode that was asked for a block, or for something about it.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum ReadAnswer<'a> {
-    Comes(ChecksumInfo),
+pub(super) enum BlockAnswer<'a> {
+    Found(Found),
     /// The token is too old, or none was sent where one is needed.
     NeedsToken,
     Refuses(&'a str),
+}
+
+/// What a DataNode has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Data follows.
+    Data(ChecksumInfo),
+    Checksum(BlockChecksum),
 }
 
 /// How the data is checked, and where it begins.
@@ -507,20 +530,72 @@ pub(super) enum ChecksumKind {
     Crc32c,
 }
 
-impl<'a> Parse<'a> for ReadAnswer<'a> {
+impl ChecksumKind {
+    fn numbered(number: u64) -> Option<Self> {
+        match number {
+            0 => Some(Self::Nothing),
+            1 => Some(Self::Crc32),
+            2 => Some(Self::Crc32c),
+            _ => None,
+        }
+    }
+
+    /// How it is computed.
+    pub(super) fn crc(self) -> Option<CrcAlgorithm> {
+        match self {
+            Self::Nothing => None,
+            Self::Crc32 => Some(CrcAlgorithm::Crc32IsoHdlc),
+            Self::Crc32c => Some(CrcAlgorithm::Crc32Iscsi),
+        }
+    }
+}
+
+/// The checksum of a whole block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BlockChecksum {
+    pub(super) kind: ChecksumKind,
+    /// None from DataNodes before Hadoop 3.1.1, whose checksums depend on the size of chunks.
+    pub(super) composite: Option<u32>,
+}
+
+impl<'a> Parse<'a> for BlockChecksum {
     fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
-        let (mut status, mut text, mut checksum) = (None, "", None);
+        let (mut kind, mut sum, mut is_composite) = (None, &[][..], false);
+        let mut fields = Fields::of(message);
+        while let Some((number, value)) = fields.next()? {
+            match number {
+                3 => sum = value.bytes()?,
+                4 => kind = ChecksumKind::numbered(value.number()?),
+                5 => {
+                    let mut options = Fields::of(value.bytes()?);
+                    while let Some((number, value)) = options.next()? {
+                        is_composite |= number == 1 && value.number()? == COMPOSITE_CRC;
+                    }
+                }
+                _ => {}
+            }
+        }
+        let kind = kind.ok_or(Malformed("a checksum of no known kind"))?;
+        let composite = sum.try_into().ok().filter(|_| is_composite).map(u32::from_be_bytes);
+        Ok(Self { kind, composite })
+    }
+}
+
+impl<'a> Parse<'a> for BlockAnswer<'a> {
+    fn parse(message: &'a [u8]) -> Result<Self, Malformed> {
+        let (mut status, mut text, mut found) = (None, "", None);
         let mut fields = Fields::of(message);
         while let Some((number, value)) = fields.next()? {
             match number {
                 1 => status = Some(value.number()?),
-                4 => checksum = Some(ChecksumInfo::parse(value.bytes()?)?),
+                3 => found = Some(Found::Checksum(BlockChecksum::parse(value.bytes()?)?)),
+                4 => found = Some(Found::Data(ChecksumInfo::parse(value.bytes()?)?)),
                 5 => text = value.text()?,
                 _ => {}
             }
         }
         match status.ok_or(Malformed("an answer without a status"))? {
-            0 => checksum.map(Self::Comes).ok_or(Malformed("data without checksums")),
+            0 => found.map(Self::Found).ok_or(Malformed("data without checksums")),
             5 => Ok(Self::NeedsToken),
             _ => Ok(Self::Refuses(text)),
         }
@@ -543,14 +618,7 @@ impl<'a> Parse<'a> for ChecksumInfo {
         let mut fields = Fields::of(checksum.ok_or(missing)?);
         while let Some((number, value)) = fields.next()? {
             match number {
-                1 => {
-                    kind = match value.number()? {
-                        0 => Some(ChecksumKind::Nothing),
-                        1 => Some(ChecksumKind::Crc32),
-                        2 => Some(ChecksumKind::Crc32c),
-                        _ => None,
-                    };
-                }
+                1 => kind = ChecksumKind::numbered(value.number()?),
                 2 => chunk_bytes = Some(value.number32()?),
                 _ => {}
             }

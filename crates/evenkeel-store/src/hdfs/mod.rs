@@ -24,11 +24,13 @@ use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
 
 use crate::error::{Problem, StoreError};
-use crate::{Body, Object, Page, Source, Unreadable, user};
+use crate::{Algorithm, Body, Hash, Object, Page, Source, Unreadable, user};
 use conf::{Cluster, Conf};
 use datanode::{NotRead, Pool, Request};
-use located::{Datanodes, File, Kept};
-use messages::{Block, Kind, Listing, ListingAnswer, LocationsAnswer, Parse, Status};
+use located::{Datanodes, File, FileBlock, Kept, Known};
+use messages::{
+    Block, BlockChecksum, ChecksumKind, Kind, Listing, ListingAnswer, LocationsAnswer, Parse, Status,
+};
 use namenode::{NameNode, identity};
 use rpc::User;
 
@@ -243,17 +245,27 @@ impl Hdfs {
         };
         let datanode = locked(&self.datanodes).get(server).cloned();
         let datanode = datanode.ok_or(NotRead::Broken(Problem::NotFound))?;
-        let request = Request {
+        let range = range.start - block.offset..range.end - block.offset;
+        let packets = self.pool.read(self.request(file, block, &datanode, range)).await?;
+        let address = address.to_owned();
+        Ok(packets.map(move |packet| packet.map_err(|problem| problem.at(address.as_str()))).boxed())
+    }
+
+    fn request<'a>(
+        &'a self,
+        file: &'a File,
+        block: &'a FileBlock,
+        datanode: &'a Known,
+        range: Range<u64>,
+    ) -> Request<'a> {
+        Request {
             address: &datanode.address,
             name: &datanode.name,
             block: Block { pool: &file.pool, id: block.id, generation: block.generation, bytes: block.bytes },
             token: &block.token,
             client: &self.client,
-            range: range.start - block.offset..range.end - block.offset,
-        };
-        let packets = self.pool.read(request).await?;
-        let address = address.to_owned();
-        Ok(packets.map(move |packet| packet.map_err(|problem| problem.at(address.as_str()))).boxed())
+            range,
+        }
     }
 
     /// The same for a file that may not be known, or not as it is now.
@@ -294,6 +306,41 @@ impl Hdfs {
     }
 }
 
+/// The checksum of a file: those of its blocks, as DataNodes have them, put together.
+impl Hdfs {
+    async fn composite(&self, path: &str, object: &Object) -> Option<Hash> {
+        let file = self.locate(path, object).await.ok()?;
+        let (mut at, mut whole) = (0, None);
+        for extent in &object.extents {
+            let BlockChecksum { kind, composite } = self.checksum_at(&file, at, &extent.servers).await?;
+            let (crc, crcs) = (composite?, kind.crc()?);
+            whole = Some(match whole {
+                None => (kind, u64::from(crc)),
+                Some((of, before)) if of == kind => {
+                    (kind, crc_fast::checksum_combine(crcs, before, crc.into(), extent.bytes))
+                }
+                Some(_) => return None,
+            });
+            at += extent.bytes;
+        }
+        let (kind, crc) = whole?;
+        let algorithm = if kind == ChecksumKind::Crc32c { Algorithm::Crc32c } else { Algorithm::Crc32 };
+        Some(Hash::of_value(algorithm, &(crc as u32).to_be_bytes()))
+    }
+
+    /// The checksum of the block that begins here, by the first of these DataNodes that tells.
+    async fn checksum_at(&self, file: &File, at: u64, servers: &[u32]) -> Option<BlockChecksum> {
+        let block = file.block_at(at)?;
+        for &server in servers {
+            let datanode = locked(&self.datanodes).get(server as usize).cloned()?;
+            if let Ok(checksum) = self.pool.checksum(&self.request(file, block, &datanode, 0..0)).await {
+                return Some(checksum);
+            }
+        }
+        None
+    }
+}
+
 impl Source for Hdfs {
     fn servers(&self) -> Vec<String> {
         locked(&self.datanodes).names()
@@ -305,6 +352,11 @@ impl Source for Hdfs {
 
     fn connections(&self) -> Vec<(String, u64)> {
         locked(&self.datanodes).transfers()
+    }
+
+    fn hash<'a>(&'a self, object: &'a Object) -> BoxFuture<'a, Option<Hash>> {
+        let path = object.address.strip_prefix(&self.cluster);
+        async move { self.composite(path?, object).await }.boxed()
     }
 
     fn list(&self) -> BoxStream<'_, Result<Page, StoreError>> {

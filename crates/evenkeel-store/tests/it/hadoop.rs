@@ -471,15 +471,18 @@ impl State {
         loop {
             let mut operation = [0; 3];
             stream.read_exact(&mut operation).ok()?;
-            assert_eq!(operation, [0, 28, 81]);
+            let is_read = operation == [0, 28, 81];
+            assert!(is_read || operation == [0, 28, 85]);
             let request = Received::new(&read_delimited(&mut stream)?);
-            let base = Received::new(&Received::new(&request.bytes[&1]).bytes[&1]);
+            let header = Received::new(&request.bytes[&1]);
+            let base = if is_read { Received::new(&header.bytes[&1]) } else { header };
             let block = Received::new(&base.bytes[&1]);
             assert_eq!((block.text(1).as_str(), block.numbers[&3]), ("BP-1", 7));
             let wanted = self.token.lock().unwrap().clone();
             let shown = base.bytes.get(&2).map_or(Vec::new(), |token| Received::new(token).bytes[&1].clone());
             let data = self.blocks.lock().unwrap().get(&block.numbers[&2]).cloned();
-            let (from, n) = (request.numbers[&2] as usize, request.numbers[&3] as usize);
+            let number = |field| request.numbers.get(&field).map_or(0, |&number| number as usize);
+            let (from, n) = (number(2), number(3));
             let refusal = match &data {
                 _ if wanted != shown => Some(Message::default().number(1, 5)),
                 Some(data) if from + n <= data.len() => None,
@@ -487,6 +490,10 @@ impl State {
             };
             if let Some(refusal) = refusal {
                 self.send(&mut stream, Part::Answer { datanode }, &refusal.delimited());
+                return None;
+            }
+            if !is_read {
+                self.send(&mut stream, Part::Answer { datanode }, &block_checksum(&data?, 2).delimited());
                 return None;
             }
             let (data, begin) = (data?, from / CHUNK * CHUNK);
@@ -508,6 +515,20 @@ impl State {
             assert_eq!(status.numbers[&1], 6);
         }
     }
+}
+
+/// The checksum of a block: 1 is of a kind that depends on the size of chunks, 2 does not.
+pub(crate) fn block_checksum(data: &[u8], kind: u64) -> Message {
+    let mut hasher = Hasher::new(Algorithm::Crc32c);
+    hasher.update(data);
+    let sum = u32::from_str_radix(&hasher.finish().to_string(), 16).unwrap().to_be_bytes();
+    let checksum = Message::default()
+        .number(1, CHUNK as u64)
+        .number(2, 0)
+        .bytes(3, &sum)
+        .number(4, 2)
+        .message(5, &Message::default().number(1, kind));
+    Message::default().number(1, 0).message(3, &checksum)
 }
 
 /// A way to log in.

@@ -4,11 +4,12 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use evenkeel_store::{Object, Problem, Source, StoreError, open};
+use evenkeel_store::{Algorithm, Hasher, Object, Problem, Source, StoreError, open};
 use futures_util::TryStreamExt;
 
 use crate::hadoop::{
-    BLOCK, CHUNK, Hadoop, Instead, Message, Part, Quirk, SASL_ANSWER, auth, fatal, framed, packet, varint,
+    BLOCK, CHUNK, Hadoop, Instead, Message, Part, Quirk, SASL_ANSWER, auth, block_checksum, fatal, framed,
+    packet, varint,
 };
 
 /// Bytes that differ from place to place.
@@ -112,6 +113,42 @@ async fn names_in_the_order_of_name_nodes() {
 }
 
 /// Blocks stay for a while when their file is replaced: that is no reason to read them.
+/// Nobody reads a file to find out that it is there already.
+#[tokio::test]
+async fn files_have_checksums() {
+    let hadoop = Hadoop::start();
+    let data = data(5 * BLOCK / 2);
+    hadoop.put("/file", &data);
+    let source = open(&hadoop.address("/file")).unwrap();
+    let objects = list(&*source).await.unwrap();
+    let mut hasher = Hasher::new(Algorithm::Crc32c);
+    hasher.update(&data);
+    let hash = hasher.finish();
+    assert_eq!(source.hash(&objects[0]).await, Some(hash.clone()));
+    // One DataNode does not tell, and the others do.
+    hadoop.set_quirk(Box::new(|part, _| match part {
+        Part::Answer { datanode: 1 } => Some(Instead::Last(Vec::new())),
+        _ => None,
+    }));
+    assert_eq!(source.hash(&objects[0]).await, Some(hash));
+    // Older ones tell something else.
+    hadoop.set_quirk(Box::new(|part, _| {
+        matches!(part, Part::Answer { .. }).then(|| Instead::Last(block_checksum(b"data", 1).delimited()))
+    }));
+    assert_eq!(source.hash(&objects[0]).await, None);
+    // What a damaged answer says is compared with the file, and no more than that.
+    for at in 0..20 {
+        hadoop.set_quirk(Box::new(move |part, bytes| {
+            let is_answer = matches!(part, Part::Answer { .. });
+            is_answer.then(|| Instead::Last(flipped(bytes, at.min(bytes.len() - 1))))
+        }));
+        let _ = source.hash(&objects[0]).await;
+    }
+    hadoop.set_quirk(Box::new(|_, _| None));
+    hadoop.put("/file", &data[1..]);
+    assert_eq!(source.hash(&objects[0]).await, None);
+}
+
 #[tokio::test]
 async fn files_that_change_are_not_read() {
     let hadoop = Hadoop::start();
