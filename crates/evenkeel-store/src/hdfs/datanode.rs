@@ -14,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
+use super::is_closed;
 use super::messages::{
     Block, ChecksumInfo, ChecksumKind, PacketHeader, Parse, ReadAnswer, read_block, read_status,
 };
@@ -268,7 +269,7 @@ impl<S: AsyncRead + Unpin> Reading<S> {
         let what = &self.what;
         let broken = |broken: Broken| NotRead::Broken(broken.of(what));
         let answer = match self.input.delimited().await {
-            Err(Broken::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Err(Broken::Io(error)) if is_closed(&error) => {
                 return Err(NotRead::Broken(Problem::Unreachable(format!(
                     "{what}: it closed the connection without an answer; if the cluster protects its data transfer \
                      (dfs.data.transfer.protection), use webhdfs:// or hadoop fs -get"

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::is_closed;
 use super::messages::{Parse, ResponseHeader, RpcStatus, connection_context, request_header, rpc_header};
 use super::sasl::{self, Agreed, NotLoggedIn};
 use super::token::Token;
@@ -356,12 +357,6 @@ pub(super) fn frame(messages: &[Writer]) -> Vec<u8> {
     let n = (out.len() - 4) as u32;
     out[..4].copy_from_slice(&n.to_be_bytes());
     out
-}
-
-/// Whether the other side has closed a connection.
-fn is_closed(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-    matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe)
 }
 
 fn too_long(address: &str, n: u32) -> Problem {
