@@ -13,6 +13,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
 
+use super::is_closed;
 use super::messages::{
     Block, BlockAnswer, BlockChecksum, ChecksumInfo, ChecksumKind, Found, PacketHeader, Parse,
     block_checksum, read_block, read_status,
@@ -293,7 +294,7 @@ impl<S: AsyncRead + Unpin> Reading<S> {
     /// Receives the answer to what was asked for.
     async fn answer(&mut self) -> Result<Found, NotRead> {
         let answer = match self.input.delimited().await {
-            Err(Broken::Io(error)) if error.kind() == io::ErrorKind::UnexpectedEof => {
+            Err(Broken::Io(error)) if is_closed(&error) => {
                 let what = &self.what;
                 return Err(NotRead::Broken(Problem::Unreachable(format!(
                     "{what}: it closed the connection without an answer; if the cluster protects its data transfer \

@@ -63,6 +63,12 @@ pub(crate) fn is_after(name: &[u8], other: &[u8]) -> bool {
     name.iter().map(|byte| byte.cast_signed()).gt(other.iter().map(|byte| byte.cast_signed()))
 }
 
+/// Whether the other side has closed a connection.
+fn is_closed(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
+    matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe)
+}
+
 fn identity_of(object: &Object) -> &str {
     object.identity.as_deref().unwrap_or_default()
 }

@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep, timeout};
 
+use super::is_closed;
 use super::messages::{Parse, ResponseHeader, RpcStatus, connection_context, request_header, rpc_header};
 use super::sasl::{self, Agreed, NotLoggedIn};
 use super::token::Token;
@@ -241,24 +242,23 @@ impl Rpc {
         let lost = |error: std::io::Error| self.not_received(namenode, NotReceived::Io(error));
         let peer = stream.peer_addr().map_err(lost)?.to_string();
         let token = self.user.token_for([&self.namenodes[namenode], &peer]);
-        let agreed = match token {
-            None => {
-                stream.write_all(&PREAMBLE).await.map_err(lost)?;
-                Agreed::Simple
-            }
-            Some(token) => {
-                stream.write_all(&PREAMBLE_OF_LOGIN).await.map_err(lost)?;
-                sasl::log_in(stream, &self.client, token).await.map_err(|not| match not {
-                    NotLoggedIn::Failed(failed) => failed,
-                    NotLoggedIn::NotReceived(not) => self.not_received(namenode, not),
-                })?
-            }
-        };
+        let (mut out, mut agreed) = (PREAMBLE.to_vec(), Agreed::Simple);
+        if let Some(token) = token {
+            stream.write_all(&PREAMBLE_OF_LOGIN).await.map_err(lost)?;
+            let logged_in = sasl::log_in(stream, &self.client, token).await;
+            agreed = logged_in.map_err(|not| match not {
+                NotLoggedIn::Failed(failed) => failed,
+                NotLoggedIn::NotReceived(not) => self.not_received(namenode, not),
+            })?;
+            out.clear();
+        }
         let name = match agreed {
             Agreed::Token => None,
             Agreed::Simple => Some(self.user.name.as_str()),
         };
-        stream.write_all(&frame(&connection_context(&self.client, name))).await.map_err(lost)
+        // At once, as a NameNode may refuse by the first bytes and close the connection.
+        out.extend(frame(&connection_context(&self.client, name)));
+        stream.write_all(&out).await.map_err(lost)
     }
 
     fn unreachable(&self, namenode: usize, what: &dyn std::fmt::Display) -> Failed {
@@ -295,8 +295,10 @@ impl Rpc {
         let call = connection.n_calls;
         let exchange = async {
             let call = [rpc_header(call, &self.client), request_header(method), request.clone()];
-            connection.stream.write_all(&frame(&call)).await.map_err(NotReceived::Io)?;
-            receive(&mut connection.stream, MOST_ANSWER_BYTES).await
+            // If that fails, what was said before the connection was closed is still there.
+            let sent = connection.stream.write_all(&frame(&call)).await;
+            let received = receive(&mut connection.stream, MOST_ANSWER_BYTES).await;
+            received.or_else(|not| sent.map_err(NotReceived::Io).and(Err(not)))
         };
         let answer = timeout(self.patience, exchange).await;
         let answer = answer.map_err(|_| Failed::Broken(Problem::TimedOut))?;
@@ -355,12 +357,6 @@ pub(super) fn frame(messages: &[Writer]) -> Vec<u8> {
     let n = (out.len() - 4) as u32;
     out[..4].copy_from_slice(&n.to_be_bytes());
     out
-}
-
-/// Whether the other side has closed a connection.
-fn is_closed(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{BrokenPipe, ConnectionReset, UnexpectedEof};
-    matches!(error.kind(), UnexpectedEof | ConnectionReset | BrokenPipe)
 }
 
 fn too_long(address: &str, n: u32) -> Problem {
