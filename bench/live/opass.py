@@ -34,13 +34,37 @@ INPUTS = {"mesh": 3 * MIB, "pressure": 2 * MIB, "wind": MIB}
 TASKS = 107
 # How long a task of the dynamic program computes, on average.
 COMPUTES_S = 0.25
+EQUAL = [DISK_MBIT] * DATA_NODES
+SLOW = [DISK_MBIT / 10] + EQUAL[1:]
+
+
+def spread(hosts, draw):
+    """Blocks as HDFS itself places what comes from outside: at random, each replica on another host."""
+    for number in range(BLOCKS):
+        yield f"/spread/{'ab'[2 * number // BLOCKS]}/part{number:03}", BLOCK, draw.sample(hosts, REPLICAS)
+
+
+def crowded(hosts, draw):
+    """Blocks that two of the hosts have written: the first of two replicas is on one of them."""
+    for number in range(BLOCKS):
+        first = hosts[number % 2]
+        yield f"/crowded/part{number:03}", BLOCK, [first, draw.choice([host for host in hosts if host != first])]
+
+
+def inputs(hosts, draw):
+    """Three inputs for each task, placed at random."""
+    for number in range(TASKS):
+        for name, size in INPUTS.items():
+            yield f"/inputs/{name}/{number:03}", size, draw.sample(hosts, REPLICAS)
+
+
+FOLDERS = {"/spread": spread, "/crowded": crowded, "/inputs": inputs}
 
 
 def run(args, names):
     with Cluster(args.xtask, "hdfs", DATA_NODES, replicas=REPLICAS) as cluster, Race(args, cluster) as race:
         program = Program(race)
         for name in names:
-            program.shape([DISK_MBIT] * DATA_NODES)
             SCENARIOS[name](program)
 
 
@@ -69,28 +93,27 @@ class Program:
         self.hosts = [server["name"] for server in self.cluster.servers]
         # Blocks by path: their local files, and who holds them.
         self.files, self.holders = {}, {}
-        draw = random.Random(3)
-        for number in range(BLOCKS):
-            self.add(f"/single/{'ab'[2 * number // BLOCKS]}/part{number:03}", BLOCK, draw)
-        for number in range(TASKS):
-            for name, size in INPUTS.items():
-                self.add(f"/multi/{name}/{number:03}", size, draw)
         self.files["/warm"], self.holders["/warm"] = File(race.folder, "warm", MIB, 0), self.hosts
-        write(race, [(path, file.size, self.holders[path]) for path, file in self.files.items()])
+        write(race, [("/warm", MIB, self.hosts)])
         self.stock = [*with_class(race, "RankRead"), "HADOOP_CLIENT_OPTS=-Xmx128m -XX:+UseSerialGC",
                       self.cluster.hadoop, "RankRead", "/warm"]
         self.machines = race.path("hosts")
         with open(self.machines, "w") as out:
             out.write("\n".join(self.hosts) + "\n")
 
-    def add(self, path, size, draw):
-        local = os.path.dirname(self.race.path(path[1:]))
-        os.makedirs(local, exist_ok=True)
-        self.files[path] = File(local, os.path.basename(path), size, len(self.files))
-        # As HDFS itself places what comes from outside: at random, each replica on another host.
-        self.holders[path] = draw.sample(self.hosts, REPLICAS)
-
-    def shape(self, rates_mbit):
+    def prepare(self, folder, rates_mbit=EQUAL):
+        """Writes a folder, unless it is there, and shapes the disks."""
+        if not any(path.startswith(folder) for path in self.files):
+            for host in self.hosts:
+                self.cluster.task("shape", host, "--disk", "none")
+            layout = []
+            for path, size, holders in FOLDERS[folder](self.hosts, random.Random(3)):
+                local = os.path.dirname(self.race.path(path[1:]))
+                os.makedirs(local, exist_ok=True)
+                self.files[path] = File(local, os.path.basename(path), size, len(self.files))
+                self.holders[path] = holders
+                layout.append((path, size, holders))
+            write(self.race, layout)
         for host, mbit in zip(self.hosts, rates_mbit):
             self.cluster.task("shape", host, "--disk", f"{mbit}mbit")
 
@@ -360,70 +383,74 @@ def write_trace(path, name, hosts, size, outcome):
             out.write(json.dumps(line) + "\n")
 
 
-def what(program):
-    return f"{DATA_NODES} DataNodes with disks of {DISK_MBIT} Mbit/s, a process on each host"
+def in_spread(program):
+    single(program, "/spread", f"{BLOCKS} blocks of 2 MiB, {REPLICAS} replicas at random")
 
 
-def single(program):
-    folder = "/single"
+def in_crowded(program):
+    single(program, "/crowded", f"{BLOCKS} blocks of 2 MiB, the first of 2 replicas on one of two hosts")
+
+
+def single(program, folder, title):
+    program.prepare(folder)
     _, ranked = program.in_order_of_ranks(folder)
     summary, rows = program.assign(folder)
     runs = [("rank order, Hadoop's client", program.read_by_stock(Static(ranked))),
             ("evenkeel assign and cat", program.read_by_ours(folder, Static(rows)))]
-    title = f"Opass, {BLOCKS} blocks of 2 MiB with {REPLICAS} replicas, {what(program)}"
-    report(program, title, folder, summary["bound_local_bytes"], runs, goal=0.5)
+    report(program, f"Opass, {title}", folder, summary["bound_local_bytes"], runs, goal=0.5)
 
 
 def slow(program):
-    folder = "/single"
-    program.shape([DISK_MBIT / 10] + [DISK_MBIT] * (DATA_NODES - 1))
+    folder = "/spread"
+    program.prepare(folder, SLOW)
     _, ranked = program.in_order_of_ranks(folder)
     summary, rows = program.assign(folder)
     runs = [("rank order, Hadoop's client", program.read_by_stock(Static(ranked))),
-            ("evenkeel assign and cat", program.read_by_ours(folder, Static(rows))),
-            ("evenkeel assign and cat, guided by a master", program.read_by_ours(folder, Guided(rows, program)))]
-    report(program, f"Opass, the first DataNode's disk has {DISK_MBIT / 10} Mbit/s", folder,
-           summary["bound_local_bytes"], runs, goal=0.35)
+            ("evenkeel assign and cat, guided by a master", program.read_by_ours(folder, Guided(rows, program))),
+            ("evenkeel assign and cat", program.read_by_ours(folder, Static(rows)))]
+    report(program, "Opass, the first DataNode's disk has a tenth", folder, summary["bound_local_bytes"], runs, goal=0.35)
 
 
 def multi(program):
-    folder = "/multi"
+    folder = "/inputs"
+    program.prepare(folder)
     globs = program.race.path("globs.csv")
     with open(globs, "w") as out:
         out.write("task,glob\n")
         for number in range(TASKS):
             out.write(f"{number:03},{'|'.join(f'{name}/{number:03}' for name in INPUTS)}\n")
     _, ranked = program.in_order_of_ranks(folder, "--inputs", globs)
-    summary, rows = program.assign(folder, "--inputs", globs)
-    exact, rows_exact = program.assign(folder, "--inputs", globs, "--policy", "opass-exact")
+    _, rows = program.assign(folder, "--inputs", globs)
+    summary, exact = program.assign(folder, "--inputs", globs, "--policy", "opass-exact")
     runs = [("rank order, Hadoop's client", program.read_by_stock(Static(ranked))),
             ("evenkeel assign (opass-multi) and cat", program.read_by_ours(folder, Static(rows))),
-            ("evenkeel assign --policy opass-exact and cat", program.read_by_ours(folder, Static(rows_exact)))]
-    title = f"Opass, {TASKS} tasks with inputs of 3, 2 and 1 MiB"
-    report(program, title, folder, exact["bound_local_bytes"], runs)
+            ("evenkeel assign (opass-exact) and cat", program.read_by_ours(folder, Static(exact)))]
+    report(program, f"Opass, {TASKS} tasks with inputs of 3, 2 and 1 MiB", folder, summary["bound_local_bytes"], runs)
 
 
 def dynamic(program):
-    folder = "/single"
+    folder = "/spread"
+    program.prepare(folder)
     _, ranked = program.in_order_of_ranks(folder)
     summary, rows = program.assign(folder)
     runs = [("a master in order, Hadoop's client", program.read_by_stock(irregular(InOrder(ranked)))),
             ("a master with guided lists, evenkeel cat",
              program.read_by_ours(folder, irregular(Guided(rows, program))))]
-    title = f"Opass, tasks that compute {COMPUTES_S} s on average, given out by a master"
+    title = f"Opass, a master, tasks that compute {COMPUTES_S} s on average"
     report(program, title, folder, summary["bound_local_bytes"], runs)
 
 
 def tenants(program):
+    program.prepare("/spread")
     served = program.race.path("served.csv")
-    ranked = [program.in_order_of_ranks(f"/single/{tenant}")[1] for tenant in "ab"]
-    first, rows_a = program.assign("/single/a", "--served", served)
-    second, rows_b = program.assign("/single/b", "--servers", served)
+    ranked = [program.in_order_of_ranks(f"/spread/{tenant}")[1] for tenant in "ab"]
+    first, rows_a = program.assign("/spread/a", "--served", served)
+    second, rows_b = program.assign("/spread/b", "--servers", served)
     runs = [("rank order, Hadoop's client", program.read_by_stock(*map(Static, ranked))),
-            ("evenkeel assign and cat", program.read_by_ours("/single", Static(rows_a), Static(rows_b)))]
-    title = f"Opass, two tenants with {BLOCKS // 2} blocks each, two processes on each host"
-    report(program, title, "/single", first["bound_local_bytes"] + second["bound_local_bytes"], runs)
+            ("evenkeel assign and cat", program.read_by_ours("/spread", Static(rows_a), Static(rows_b)))]
+    title = f"Opass, two tenants with {BLOCKS // 2} blocks and a process on each host each"
+    report(program, title, "/spread", first["bound_local_bytes"] + second["bound_local_bytes"], runs)
 
 
-SCENARIOS = {"opass-single": single, "opass-slow": slow, "opass-multi": multi, "opass-dynamic": dynamic,
-             "opass-tenants": tenants}
+SCENARIOS = {"opass-single": in_spread, "opass-crowded": in_crowded, "opass-slow": slow, "opass-multi": multi,
+             "opass-dynamic": dynamic, "opass-tenants": tenants}
