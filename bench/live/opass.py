@@ -303,7 +303,8 @@ def of_tasks(rows):
     """The rows of each task."""
     tasks = collections.OrderedDict()
     for row in rows:
-        tasks.setdefault(row["task"], []).append(row)
+        # A copy: a master may change where it is read.
+        tasks.setdefault(row["task"], []).append(dict(row))
     return list(tasks.values())
 
 
@@ -405,9 +406,14 @@ def slow(program):
     program.prepare(folder, SLOW)
     _, ranked = program.in_order_of_ranks(folder)
     summary, rows = program.assign(folder)
+    rates = program.race.path("rates.csv")
+    probe = [program.args.evenkeel, "probe", program.cluster.source + folder, "--out", rates]
+    check(program.cluster.at("c1", probe), env=program.cluster.environment)
+    _, known = program.assign(folder, "--servers", rates)
     runs = [("rank order, Hadoop's client", program.read_by_stock(Static(ranked))),
+            ("evenkeel assign and cat, rates known", program.read_by_ours(folder, Static(known))),
             ("evenkeel assign and cat, guided by a master", program.read_by_ours(folder, Guided(rows, program))),
-            ("evenkeel assign and cat", program.read_by_ours(folder, Static(rows)))]
+            ("evenkeel assign and cat, rates unknown", program.read_by_ours(folder, Static(rows)))]
     report(program, "Opass, the first DataNode's disk has a tenth", folder, summary["bound_local_bytes"], runs, goal=0.35)
 
 
