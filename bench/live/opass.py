@@ -150,6 +150,12 @@ class Program:
                                 "--out", os.path.join(to, str(rank))]
         return [command(rank) for rank in range(DATA_NODES)], to
 
+    def median(self, read):
+        """Reads several times, since Hadoop's client picks replicas at random. Of an even number, the better one counts."""
+        outcomes = sorted((read() for _ in range(self.args.repeat)), key=lambda outcome: outcome.seconds)
+        print(f"\nruns took {', '.join(f'{outcome.seconds:.1f}' for outcome in outcomes)} s", flush=True)
+        return outcomes[(len(outcomes) - 1) // 2]
+
     def read_by_stock(self, *masters):
         """Each master has a process at each host."""
         return self.read([self.stock] * (DATA_NODES * len(masters)), masters)
@@ -396,8 +402,8 @@ def single(program, folder, title):
     program.prepare(folder)
     _, ranked = program.in_order_of_ranks(folder)
     summary, rows = program.assign(folder)
-    runs = [("rank order, Hadoop's client", program.read_by_stock(Static(ranked))),
-            ("evenkeel assign and cat", program.read_by_ours(folder, Static(rows)))]
+    runs = [("rank order, Hadoop's client", program.median(lambda: program.read_by_stock(Static(ranked)))),
+            ("evenkeel assign and cat", program.median(lambda: program.read_by_ours(folder, Static(rows))))]
     report(program, f"Opass, {title}", folder, summary["bound_local_bytes"], runs, goal=0.5)
 
 
