@@ -14,10 +14,11 @@ import hdfs
 import loopback
 import mirrors
 import objects
+import opass
 import xrootd
 
 # Each brings up the cluster that its scenarios share.
-GROUPS = [mirrors, xrootd, garage, hdfs, loopback, objects]
+GROUPS = [mirrors, xrootd, garage, hdfs, opass, loopback, objects]
 
 
 def main():
@@ -32,6 +33,8 @@ def main():
     parser.add_argument("--repeat", type=int, default=3, help="runs of each contestant (default %(default)s)")
     parser.add_argument("--only", metavar="WORD,…", default="",
                         help=f"only scenarios with one of these words in their names: {', '.join(names)}")
+    parser.add_argument("--traces", metavar="FOLDER",
+                        help="where the scenarios of Opass write what DataNodes sent over time, for evenkeel replay")
     args = parser.parse_args()
     words = args.only.split(",")
     wanted = [name for name in names if any(word in name for word in words)]

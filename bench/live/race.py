@@ -140,6 +140,11 @@ def table(title, least, size, bound, unit, amount):
         rows.append([contestant.name, f"{run.seconds:.2f}", f"{run.seconds_to_disk:.2f}",
                      f"{run.seconds / bound:.2f}" if bound else "", f"{amount / run.seconds:.0f}",
                      f"{run.cpu_seconds / (size / MIB / 1024):.2f}"])
+    print_table(title, rows)
+
+
+def print_table(title, rows):
+    """Prints rows as a table, the first as its head, without columns that are empty."""
     print(f"\n## {title}\n")
     columns = [column for column in zip(*rows) if any(column[1:])]
     widths = [max(map(len, column)) for column in columns]

@@ -6,6 +6,7 @@ mod licences;
 mod picture;
 mod reproduce;
 mod run;
+mod slow_datanode;
 mod straggler;
 mod test;
 
@@ -19,6 +20,9 @@ Tasks:
   cargo xtask straggler [EVENKEEL]  the picture in docs/straggler.md: a get while one server turns slow, with and without
                                     planning anew, on real servers; as root. EVENKEEL is a build of the command
                                     (default: a release build of this checkout)
+  cargo xtask slow-datanode [EVENKEEL]
+                                    the picture in docs/slow-datanode.md: a parallel program on HDFS while one DataNode is
+                                    slow, by Hadoop's client and by evenkeel assign; as root
   cargo xtask campaign fuzz [N]     each reader on N inputs (default 1,000,000)
   cargo xtask campaign worlds [N]   the executor and bidding in N times as many random worlds as in the tests (default
                                     170, which makes a million)
@@ -41,6 +45,8 @@ fn main() -> ExitCode {
         ["reproduce"] => reproduce::reproduce(),
         ["straggler"] => straggler::straggler(None),
         ["straggler", evenkeel] => straggler::straggler(Some(evenkeel)),
+        ["slow-datanode"] => slow_datanode::slow_data_node(None),
+        ["slow-datanode", evenkeel] => slow_datanode::slow_data_node(Some(evenkeel)),
         ["campaign", "fuzz"] => campaign::fuzz("1000000"),
         ["campaign", "fuzz", runs] => campaign::fuzz(runs),
         ["campaign", "worlds"] => campaign::worlds("170"),

@@ -1,7 +1,6 @@
 //! `cargo xtask straggler`: one file from eight servers, one of which turns slow after a second, read with and without
 //! planning anew. The picture in `docs/straggler.md` shows both.
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -12,7 +11,7 @@ use std::time::Duration;
 use serde_json::Value;
 
 use crate::cluster::cluster;
-use crate::picture::{cut, take};
+use crate::picture::{replay, take_replays};
 use crate::run::{Result, output, run, target};
 
 const BYTES: u64 = 512 << 20;
@@ -43,16 +42,19 @@ pub(crate) fn straggler(evenkeel: Option<&str>) -> Result<()> {
         .and_then(|servers| read_both(&servers, &evenkeel, &folder));
     let down = cluster(&["down"]);
     let _ = fs::remove_dir_all(&folder);
-    let (head, body) = figures?;
+    let medians = figures?;
     down?;
-    let style = "<style>body { background: none; } section { margin: 4px 4px 16px; } h2 { margin: 0 0 4px; } \
-                 figcaption { display: none; }</style>";
-    take(&head, &format!("{style}{body}"), (900, 880), PICTURE)
+    let pages: Vec<(String, &str)> = RUNS
+        .iter()
+        .zip(&medians)
+        .map(|((_, name), (seconds, page))| (format!("{seconds:.1} s: {name}"), page.as_str()))
+        .collect();
+    take_replays(&pages, PICTURE)
 }
 
-/// Reads by each of [`RUNS`] in turn, [`REPEATS`] times, and prints the times. Returns the head of a page, and in one body
-/// the figure of each policy's median run.
-fn read_both(servers: &Value, evenkeel: &Path, folder: &Path) -> Result<(String, String)> {
+/// Reads by each of [`RUNS`] in turn, [`REPEATS`] times, and prints the times. Returns the seconds and the page of each
+/// policy's median run.
+fn read_both(servers: &Value, evenkeel: &Path, folder: &Path) -> Result<Vec<(f64, String)>> {
     let servers = servers["servers"].as_array().map_or(&[][..], Vec::as_slice);
     let values = |name: &str| servers.iter().filter_map(|server| server[name].as_str()).collect::<Vec<_>>();
     fill(&values("folder"))?;
@@ -64,18 +66,15 @@ fn read_both(servers: &Value, evenkeel: &Path, folder: &Path) -> Result<(String,
             runs.push(read(policy, &addresses, evenkeel, folder)?);
         }
     }
-    let (mut head, mut body) = (String::new(), String::new());
+    let mut medians = Vec::new();
     for ((_, name), mut runs) in RUNS.into_iter().zip(runs) {
         runs.sort_by(|(a, _), (b, _)| a.total_cmp(b));
         let (least, most) = (runs[0].0, runs[REPEATS - 1].0);
-        let (seconds, page) = &runs[REPEATS / 2];
-        println!("{name:<40} {seconds:>6.2} s, the median of {REPEATS} from {least:.2} to {most:.2}");
-        let found = cut(page, "<head>", "</head>").zip(cut(page, "<div class=\"key\">", "</figure>"));
-        let (of_page, figure) = found.ok_or("the page of a replay has no figure")?;
-        of_page.clone_into(&mut head);
-        let _ = write!(body, "<section><h2>{seconds:.1} s: {name}</h2>{figure}</section>");
+        let median = runs.swap_remove(REPEATS / 2);
+        println!("{name:<40} {:>6.2} s, the median of {REPEATS} from {least:.2} to {most:.2}", median.0);
+        medians.push(median);
     }
-    Ok((head, body))
+    Ok(medians)
 }
 
 /// Reads once by a policy while a server turns slow. Returns the seconds that it took, and the page of its replay.
@@ -84,7 +83,7 @@ fn read(policy: &str, addresses: &[&str], evenkeel: &Path, folder: &Path) -> Res
     let to = folder.join("to");
     // That of the run before would be found and kept.
     let _ = fs::remove_dir_all(&to);
-    let [trace, html] = ["trace", "html"].map(|file| folder.join(file));
+    let trace = folder.join("trace");
     let mut get = Command::new("ip");
     get.args(["netns", "exec", "ek-c1"]).arg(evenkeel).args(["get", "--trust", "sizes", "--policy", policy]);
     get.args(addresses.iter().flat_map(|address| ["--mirror", address]));
@@ -93,12 +92,7 @@ fn read(policy: &str, addresses: &[&str], evenkeel: &Path, folder: &Path) -> Res
     sleep(AFTER);
     cluster(&["shape", STRAGGLER, SLOW_RATE])?;
     reading.join().map_err(|_| "the thread that reads has panicked".to_owned())??;
-    let mut replay = Command::new(evenkeel);
-    let told = output(replay.arg("replay").arg(&trace).arg("--html").arg(&html).arg("--json"))?;
-    let told: Value = serde_json::from_str(&told).map_err(|error| error.to_string())?;
-    let seconds = told["seconds"].as_f64().ok_or("the replay tells no seconds")?;
-    let page = fs::read_to_string(&html).map_err(|error| format!("{}: {error}", html.display()))?;
-    Ok((seconds, page))
+    replay(evenkeel, &trace)
 }
 
 /// Puts the same file into all folders.

@@ -1,6 +1,7 @@
 //! The arguments of each command. The help texts teach by example.
 
 mod assign;
+mod cat;
 mod import;
 mod live;
 mod storage;
@@ -15,6 +16,7 @@ use evenkeel::select::opass_tenant::IMBALANCE_BLOCKS;
 use evenkeel_formats::{Reading, numbers};
 
 pub use assign::{AssignArgs, AssignFormat, By, RankName};
+pub use cat::CatArgs;
 pub use import::{
     CsvArgs, DealName, HdfsFsckArgs, ImportArgs, ImportOutput, ImportSource, MetalinkArgs, RcloneLsjsonArgs,
     S3InventoryArgs,
@@ -73,6 +75,8 @@ pub enum Command {
     Compare(CompareArgs),
     /// Give tasks to processes that have the data on their hosts
     Assign(AssignArgs),
+    /// Read what a list says, each part from the server that it names: what assign gave to one process
+    Cat(CatArgs),
     /// Order the requests of collective I/O that wait at servers
     Collective(CollectiveArgs),
     /// Choose servers for writes

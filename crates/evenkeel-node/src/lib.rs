@@ -11,6 +11,6 @@ mod health;
 pub use balanced::{Balanced, BalancedOptions, MirrorReport};
 pub use client::{
     Candidate, Choosing, Ending, FORMAT, Failure, GetError, Happening, KnownServer, Line, Measurement,
-    NotPlanned, Options, Probing, Rank, Report, ServerReport, Share, Undrivable, Verification, drives, get,
-    get_while_listing, measure, verify,
+    NotPlanned, Options, Part, PartError, PartReport, Probing, Rank, Report, ServerReport, Share, Undrivable,
+    Verification, drives, get, get_while_listing, measure, read_part, verify,
 };

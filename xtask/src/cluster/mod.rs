@@ -25,7 +25,7 @@ pub(crate) const HELP: &str = "\
       --servers N, --datanodes N    s1, s2 … at 10.77.0.11 … (default 8)
       --clients N                   c1, c2 … at 10.77.0.101 … (default 1)
       --rate RATE                   what each server may send, as tc reads it, or `none` (default 100mbit)
-      --disk RATE                   what processes on the server's own host may read, as if from its disk (default none)
+      --disk RATE                   what it may send to its own host and to others together, as from a disk (default none)
       --root DIR                    has the folder sN that server sN serves (default: in target/cluster)
       --replicas N                  how many nodes of Garage keep each object (default 3), or DataNodes each block (2)
       --ha                          HDFS with two NameNodes: n1 is active, n2 stands by

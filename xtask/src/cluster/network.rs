@@ -101,7 +101,7 @@ fn write(namespace: &str, file: &str, text: &str) -> Result<()> {
 pub(crate) enum Link {
     /// What it sends to others.
     Network,
-    /// What processes on it read from its own server, which stands for its disk.
+    /// What its server sends, to processes on the host and to others together, as if from a disk.
     Disk,
 }
 
@@ -109,7 +109,7 @@ impl Link {
     fn device(self) -> &'static str {
         match self {
             Link::Network => "eth0",
-            Link::Disk => "lo",
+            Link::Disk => "disk",
         }
     }
 
@@ -122,6 +122,28 @@ impl Link {
     }
 }
 
+/// The ports of servers, by value and mask: below 32,768. Whoever reads has one above.
+const SERVER_PORTS: [&str; 2] = ["0", "0x8000"];
+
+/// Leads what a host's server sends through a device of its own, on its way to any interface.
+fn make_disk(namespace: &str) -> Result<()> {
+    if ip(&["-n", namespace, "link", "show", Link::Disk.device()]).is_ok() {
+        return Ok(());
+    }
+    ip(&["-n", namespace, "link", "add", Link::Disk.device(), "type", "ifb"])?;
+    ip(&["-n", namespace, "link", "set", Link::Disk.device(), "up"])?;
+    // With its large packets, whoever reads on the host would get nearly all.
+    ip(&["-n", namespace, "link", "set", "lo", "mtu", "1500"])?;
+    for interface in ["lo", "eth0"] {
+        tc(&["-n", namespace, "qdisc", "add", "dev", interface, "clsact"])?;
+        let add = ["-n", namespace, "filter", "add", "dev", interface, "egress", "protocol", "ip", "u32"];
+        let data = ["match", "ip", "protocol", "6", "0xff", "match", "ip", "sport"];
+        let away = ["action", "mirred", "egress", "redirect", "dev", Link::Disk.device()];
+        tc(&[&add[..], &data, &SERVER_PORTS, &away].concat())?;
+    }
+    Ok(())
+}
+
 /// Limits a host, at once and without a break for what is under way. `none` lifts the limit.
 pub(crate) fn shape(namespace: &str, link: Link, rate: &str) -> Result<()> {
     let device = link.device();
@@ -132,13 +154,18 @@ pub(crate) fn shape(namespace: &str, link: Link, rate: &str) -> Result<()> {
             None => Ok(()),
         };
     }
+    if link == Link::Disk {
+        make_disk(namespace)?;
+    }
     let limit = ["tbf", "rate", rate, "burst", link.burst(), "latency", "100ms"];
     tc(&[&["-n", namespace, "qdisc", "replace", "dev", device, "root"], &limit[..]].concat()).map(drop)
 }
 
 /// The limit of a host, as `tc` writes it.
 pub(crate) fn rate(namespace: &str, link: Link) -> Result<Option<String>> {
-    let shown = tc(&["-n", namespace, "qdisc", "show", "dev", link.device(), "root"])?;
+    // There is no disk unless it was limited before.
+    let shown = tc(&["-n", namespace, "qdisc", "show", "dev", link.device(), "root"]);
+    let shown = if link == Link::Disk { shown.unwrap_or_default() } else { shown? };
     Ok(shown.split_whitespace().skip_while(|word| *word != "rate").nth(1).map(str::to_owned))
 }
 

@@ -72,7 +72,8 @@ pub struct AssignArgs {
     #[arg(long, value_name = "NAME", help = policy_help())]
     #[allow(missing_docs)]
     pub policy: Option<String>,
-    /// What servers have to serve to other jobs, as CSV: server,backlog; --served of these writes it
+    /// What servers have to serve to other jobs, as CSV: server,backlog, which --served of these writes; and how fast they
+    /// are: speed beside others, or rate, as probe writes it
     #[arg(long, value_name = "FILE")]
     pub servers: Option<PathBuf>,
     #[command(flatten)]

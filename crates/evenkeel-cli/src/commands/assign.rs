@@ -5,12 +5,13 @@ mod lists;
 mod tasks;
 
 use std::cmp::Reverse;
+use std::fmt::Display;
 use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail, ensure};
 use evenkeel::assign::{Assignment, Measures, ProcessId, Unfit};
-use evenkeel::model::shown;
+use evenkeel::model::{Speed, shown};
 use evenkeel::policy::{AssignFn, Policy, assignments};
 use evenkeel_formats::{self as formats, InputError, Processes, WorkInput};
 use serde::Serialize;
@@ -164,15 +165,27 @@ fn read(args: &AssignArgs, tasks: Source, is_auto: bool) -> Result<(WorkInput, V
     if let Some(path) = &args.servers {
         let source = Source::open(path)?;
         let nodes = formats::read_servers(source.reader, &args.columns.reading(&source.name))?;
+        // A server that is not named has nothing to serve to others, and its speed is 1.
+        let mut rates = vec![Speed::ONE.millionths(); input.servers.len()];
+        let mut is_named = vec![false; input.servers.len()];
         for (name, server) in nodes.names.iter().zip(&nodes.nodes) {
             if let Some(id) = input.servers.find(name) {
+                is_named[id as usize] = true;
                 backlogs[id as usize] = server.backlog;
+                rates[id as usize] = server.speed.millionths().saturating_mul(server.slots.into());
             }
+        }
+        let refused = |error: &dyn Display| InputError::new(&source.name, None, error);
+        if let Some(id) = is_named.iter().position(|is_named| !nodes.rates.is_empty() && !is_named) {
+            let server = shown(input.servers.name(id as u32));
+            let remedy = "add its row, or give speeds in place of rates";
+            return Err(refused(&format_args!("there is no rate of server `{server}`; {remedy}")).into());
         }
         input.work = input
             .work
             .beside(backlogs.clone())
-            .map_err(|error| InputError::new(&source.name, None, error))?;
+            .and_then(|work| work.at_rates(&rates))
+            .map_err(|error| refused(&error))?;
     }
     Ok((input, backlogs))
 }

@@ -2,6 +2,7 @@
 
 mod apply;
 mod assign;
+mod cat;
 mod check;
 mod collective;
 mod compare;
@@ -59,6 +60,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Apply(args) => apply::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Assign(args) => assign::run(&args),
+        Command::Cat(args) => cat::run(&args),
         Command::Collective(args) => collective::run(&args),
         Command::Place(args) => place::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),

@@ -25,6 +25,31 @@ fn assignment_and_figures() {
     );
 }
 
+/// Rates are those of all slots together, and only their ratios count.
+#[test]
+fn slow_servers() {
+    let tasks = "task,bytes,replicas\na,64,s0|s1\nb,64,s0|s1\nc,64,s0|s1\nd,64,s0|s1\n";
+    let folder = folder_with(&[
+        ("tasks.csv", tasks),
+        ("procs.csv", PROCS),
+        ("speeds.csv", "server,speed\ns1,0.3\n"),
+        ("rates.csv", "server,rate,slots\ns0,10MB/s,1\ns1,3MB/s,4\n"),
+        ("equal.csv", "server,rate\ns0,10MB/s\ns1,10MB/s\n"),
+        ("part.csv", "server,rate\ns1,3MB/s\n"),
+    ]);
+    let served = |servers| {
+        let args = [&ASSIGN[..], &["--servers", servers, "--served", "-"]].concat();
+        printed(&args, folder.path())
+    };
+    assert_eq!(served("speeds.csv"), "server,backlog\ns0,192\ns1,64\n");
+    assert_eq!(served("rates.csv"), "server,backlog\ns0,192\ns1,64\n");
+    assert_eq!(served("equal.csv"), "server,backlog\ns0,128\ns1,128\n");
+    let refused = evenkeel(&[&ASSIGN[..], &["--servers", "part.csv"]].concat(), folder.path());
+    let expected =
+        "error: part.csv: there is no rate of server `s0`; add its row, or give speeds in place of rates\n";
+    assert_eq!((refused.status.code(), stderr(&refused).as_str()), (Some(2), expected));
+}
+
 /// Rows of a task need not follow one another; its inputs are in order of rows.
 #[test]
 fn several_inputs() {

@@ -53,6 +53,7 @@ fn the_examples_in_the_help() {
         "explain",
         "apply",
         "assign",
+        "cat",
         "collective",
         "place",
         "compare",

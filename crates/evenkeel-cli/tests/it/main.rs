@@ -10,6 +10,7 @@ mod browser;
 #[allow(dead_code)] // the tests of sources use the rest
 #[path = "../../../evenkeel-store/tests/it/bucket.rs"]
 mod bucket;
+mod cat;
 mod collective;
 mod columns;
 mod compare;

@@ -5,15 +5,19 @@
 //! it finds. [`balanced`] is instead the balancer of its §4.5, with the local reads as backlog. It is exact for inputs
 //! of one size. Otherwise it takes the largest first, each from the server that serves the least.
 //!
-//! Beside the work of other tenants, servers have backlogs from the start. The threshold of §4.5 is the largest input: if
-//! servers would differ by more than that, inputs that are local are read elsewhere, too, where that lowers the most that
-//! a server has to serve.
+//! Beside the work of other tenants, servers have backlogs from the start, and some may be slower than others. The
+//! threshold of §4.5 is the largest input: if servers would be done at times that differ by more than the fastest takes for
+//! it, inputs that are local are read elsewhere, too, where that lowers the time of the last. [`eased`] moves as few as that
+//! takes; it is used unless reading everything elsewhere would lower the time by more than the threshold.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
 
 use super::{ProcessId, Work};
 use crate::draw::Draw;
 use crate::graph::flow::level::{Aim, Items, Placed, level};
 use crate::graph::flow::pace::{Level, Paces};
-use crate::model::{Replicas, ServerId};
+use crate::model::{Replicas, Server, ServerId, Speed};
 
 /// The most passes over all remote inputs in which an input may still change its server.
 const MOST_SWEEPS: usize = 4;
@@ -22,19 +26,102 @@ const MOST_SWEEPS: usize = 4;
 pub fn balanced(work: &Work, processes: &[ProcessId]) -> Vec<ServerId> {
     let (sources, remote) = local(work, processes);
     let near = spread(work, sources, remote);
-    let Some(backlogs) = work.backlogs() else { return near };
-    let extremes = |sources: &[ServerId]| {
-        let mut loads = backlogs.to_vec();
-        sources.iter().enumerate().for_each(|(input, server)| loads[server.index()] += work.bytes(input));
-        (loads.iter().copied().min().unwrap_or(0), loads.into_iter().max().unwrap_or(0))
-    };
-    let (least, most) = extremes(&near);
-    let largest = (0..work.n_inputs()).map(|input| work.bytes(input)).max().unwrap_or(0);
+    if work.has_equal_servers() {
+        return near;
+    }
+    let (least, most) = Loads::of(work, &near).extremes();
+    let largest = (0..work.n_inputs()).map(|input| work.bytes(input)).max().unwrap_or(0).into();
     if most - least <= largest {
         return near;
     }
+    let eased = eased(work, processes, near.clone());
     let even = spread(work, near.clone(), (0..work.n_inputs()).collect());
-    if extremes(&even).1 < most { even } else { near }
+    let [most_eased, most_even] = [&eased, &even].map(|sources| Loads::of(work, sources).extremes().1);
+    match most_eased.min(most_even) {
+        best if best >= most => near,
+        best if most_eased <= best + largest => eased,
+        _ => even,
+    }
+}
+
+/// What servers have to serve, to others as well, and how long it takes them.
+struct Loads<'a> {
+    work: &'a Work,
+    bytes: Vec<u64>,
+}
+
+impl<'a> Loads<'a> {
+    fn new(work: &'a Work) -> Self {
+        Self { work, bytes: work.backlogs().map_or_else(|| vec![0; work.n_servers()], <[u64]>::to_vec) }
+    }
+
+    fn of(work: &'a Work, sources: &[ServerId]) -> Self {
+        let mut loads = Self::new(work);
+        sources.iter().enumerate().for_each(|(input, server)| loads.add(input, *server));
+        loads
+    }
+
+    fn add(&mut self, input: usize, server: ServerId) {
+        self.bytes[server.index()] += self.work.bytes(input);
+    }
+
+    fn remove(&mut self, input: usize, server: ServerId) {
+        self.bytes[server.index()] -= self.work.bytes(input);
+    }
+
+    /// When a server is done with all it has and so many bytes more. The fastest takes 1 for a byte.
+    fn done_with(&self, server: ServerId, more: u64) -> u128 {
+        let bytes = u128::from(self.bytes[server.index()]) + u128::from(more);
+        bytes * u128::from(Speed::ONE.millionths()) / u128::from(self.work.speed(server).millionths())
+    }
+
+    /// When each server is done.
+    fn done(&self) -> impl Iterator<Item = (u128, ServerId)> {
+        (0..self.bytes.len() as u32).map(|id| (self.done_with(ServerId(id), 0), ServerId(id)))
+    }
+
+    /// When the first and the last server are done.
+    fn extremes(&self) -> (u128, u128) {
+        let times = || self.done().map(|(time, _)| time);
+        (times().min().unwrap_or(0), times().max().unwrap_or(0))
+    }
+
+    /// The server that would be the first to be done with an input.
+    fn first(&self, input: usize) -> ServerId {
+        let (set, bytes) = (self.work.replicas().of(input).iter().copied(), self.work.bytes(input));
+        set.min_by_key(|server| (self.done_with(*server, bytes), *server)).unwrap_or_default()
+    }
+}
+
+/// Moves inputs from the server that is done last, one after the other, to where they are done earlier, until that helps no
+/// more. Those that are not local anyway move first.
+fn eased(work: &Work, processes: &[ProcessId], mut sources: Vec<ServerId>) -> Vec<ServerId> {
+    let mut loads = Loads::of(work, &sources);
+    let mut inputs_of = vec![Vec::new(); work.n_servers()];
+    for (task, &process) in processes.iter().enumerate() {
+        for input in work.inputs(task) {
+            let is_remote = work.home(process) != Some(sources[input]);
+            inputs_of[sources[input].index()].push((is_remote, Reverse(input)));
+        }
+    }
+    inputs_of.iter_mut().for_each(|inputs| inputs.sort_unstable());
+    let mut last: BinaryHeap<(u128, ServerId)> = loads.done().collect();
+    while let Some((done, from)) = last.pop() {
+        if done != loads.done_with(from, 0) {
+            // It has got more to do since.
+            last.push((loads.done_with(from, 0), from));
+            continue;
+        }
+        let Some((_, Reverse(input))) = inputs_of[from.index()].pop() else { break };
+        loads.remove(input, from);
+        let to = loads.first(input);
+        // Others only get more to do: an input that does not move now never will.
+        let to = if loads.done_with(to, work.bytes(input)) < done { to } else { from };
+        loads.add(input, to);
+        sources[input] = to;
+        last.push((loads.done_with(from, 0), from));
+    }
+    sources
 }
 
 /// Reads some inputs, `remote`, so that no server has to serve much more than others, given where the others are read.
@@ -42,34 +129,35 @@ fn spread(work: &Work, mut sources: Vec<ServerId>, mut remote: Vec<usize>) -> Ve
     if remote.is_empty() {
         return sources;
     }
-    let mut served = work.backlogs().map_or_else(|| vec![0; work.n_servers()], <[u64]>::to_vec);
+    let mut loads = Loads::new(work);
     let mut is_remote = vec![false; sources.len()];
     remote.iter().for_each(|&input| is_remote[input] = true);
     for (input, source) in sources.iter().enumerate().filter(|(input, _)| !is_remote[*input]) {
-        served[source.index()] += work.bytes(input);
+        loads.add(input, *source);
     }
     if let Some(size) = work.common_size().filter(|&size| size > 0) {
-        let placed = level_remote(work, &remote, served.iter().map(|bytes| bytes.div_ceil(size)));
+        let server = |(bytes, id): (&u64, u32)| Server {
+            speed: work.speed(ServerId(id)),
+            backlog: bytes.div_ceil(size),
+            ..Server::default()
+        };
+        let placed = level_remote(work, &remote, loads.bytes.iter().zip(0..).map(server));
         remote.iter().zip(placed).for_each(|(&input, server)| sources[input] = server);
         return sources;
     }
-    remote.sort_by_key(|&input| std::cmp::Reverse(work.bytes(input)));
-    let least = |served: &[u64], input: usize| {
-        let set = work.replicas().of(input).iter().copied();
-        set.min_by_key(|server| (served[server.index()], *server)).unwrap_or_default()
-    };
+    remote.sort_by_key(|&input| Reverse(work.bytes(input)));
     for &input in &remote {
-        sources[input] = least(&served, input);
-        served[sources[input].index()] += work.bytes(input);
+        sources[input] = loads.first(input);
+        loads.add(input, sources[input]);
     }
     for _ in 0..MOST_SWEEPS {
         let mut is_changed = false;
         for &input in &remote {
             let (bytes, now) = (work.bytes(input), sources[input]);
-            served[now.index()] -= bytes;
-            let to = least(&served, input);
-            let to = if served[to.index()] < served[now.index()] { to } else { now };
-            served[to.index()] += bytes;
+            loads.remove(input, now);
+            let to = loads.first(input);
+            let to = if loads.done_with(to, bytes) < loads.done_with(now, bytes) { to } else { now };
+            loads.add(input, to);
             is_changed |= to != now;
             sources[input] = to;
         }
@@ -106,8 +194,8 @@ fn local(work: &Work, processes: &[ProcessId]) -> (Vec<ServerId>, Vec<usize>) {
     (sources, remote)
 }
 
-/// Servers for inputs of one size, given how many of them each server serves already. Minimises the most at a server.
-fn level_remote(work: &Work, remote: &[usize], served: impl Iterator<Item = u64>) -> Vec<ServerId> {
+/// Servers for inputs of one size, given how many of them each server serves already. Minimises the time of the last.
+fn level_remote(work: &Work, remote: &[usize], servers: impl Iterator<Item = Server>) -> Vec<ServerId> {
     let mut ids: Vec<ServerId> = Vec::new();
     let mut ends = Vec::with_capacity(remote.len());
     for &input in remote {
@@ -115,7 +203,7 @@ fn level_remote(work: &Work, remote: &[usize], served: impl Iterator<Item = u64>
         ends.push(ids.len() as u32);
     }
     let replicas = Replicas::new(&ids, &ends, None);
-    let paces = Paces::with_backlogs(served);
+    let paces = Paces::of_servers(servers);
     let items = Items { replicas, sizes: None, total: remote.len() as u64, paces: &paces };
     match level(items, Aim::MaxDownTo(Level::ZERO)).placed {
         Placed::Whole(servers) => servers,

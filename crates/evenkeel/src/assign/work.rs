@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::graph::sets::holdings::Holdings;
-use crate::model::{MAX_REPLICAS, Replicas, ServerId};
+use crate::model::{MAX_REPLICAS, Replicas, ServerId, Speed};
 
 /// The most inputs that all tasks may have in total, and the most tasks and processes.
 pub const MAX_INPUTS: usize = 1 << 30;
@@ -54,6 +54,8 @@ pub struct Work {
     n_servers: usize,
     /// What each server has to serve to others; empty if there are none.
     backlogs: Vec<u64>,
+    /// How fast each server is beside the fastest; empty if all are equal.
+    speeds: Vec<Speed>,
 }
 
 impl Work {
@@ -71,6 +73,31 @@ impl Work {
     /// What each server has to serve to others, if any has.
     pub(super) fn backlogs(&self) -> Option<&[u64]> {
         Some(self.backlogs.as_slice()).filter(|backlogs| !backlogs.is_empty())
+    }
+
+    /// The same work where servers are not equally fast: what each sends in some time.
+    pub fn at_rates(self, rates: &[u64]) -> Result<Self, WorkError> {
+        if rates.len() != self.n_servers {
+            return Err(WorkError::NoSuchServer(rates.len().min(self.n_servers) as u32));
+        }
+        let most = rates.iter().copied().max().unwrap_or(0).max(1);
+        let one = u128::from(Speed::ONE.millionths());
+        let speed = |&rate: &u64| {
+            let millionths = (u128::from(rate) * one / u128::from(most)).max(1);
+            Speed::from_millionths(millionths as u64).unwrap_or(Speed::ONE)
+        };
+        let are_equal = rates.iter().all(|rate| *rate == most);
+        Ok(Self { speeds: if are_equal { Vec::new() } else { rates.iter().map(speed).collect() }, ..self })
+    }
+
+    /// How fast a server is beside the fastest.
+    pub(super) fn speed(&self, server: ServerId) -> Speed {
+        self.speeds.get(server.index()).copied().unwrap_or(Speed::ONE)
+    }
+
+    /// Whether all servers are the same: equally fast, and with nothing to serve to others.
+    pub(super) fn has_equal_servers(&self) -> bool {
+        self.backlogs.is_empty() && self.speeds.is_empty()
     }
 
     /// The number of tasks.
@@ -294,8 +321,18 @@ impl WorkBuilder {
         if let Some(unknown) = named.copied().find(|server| server.index() >= n_servers) {
             return Err(WorkError::NoSuchServer(unknown.0));
         }
-        let backlogs = Vec::new();
-        Ok(Work { input_ends, bytes, total_bytes, replicas, replica_ends, homes, n_servers, backlogs })
+        let (backlogs, speeds) = (Vec::new(), Vec::new());
+        Ok(Work {
+            input_ends,
+            bytes,
+            total_bytes,
+            replicas,
+            replica_ends,
+            homes,
+            n_servers,
+            backlogs,
+            speeds,
+        })
     }
 }
 

@@ -65,9 +65,13 @@ impl Paces {
 
     /// Paces of servers with speed 1, one slot, and these backlogs.
     pub(crate) fn with_backlogs(backlogs: impl Iterator<Item = u64>) -> Self {
-        let all: Vec<Pace> =
-            backlogs.map(|backlog| Pace::in_slots(&Server { backlog, ..Server::default() })).collect();
-        let is_equal = all.iter().all(|p| p.busy == 0);
+        Self::of_servers(backlogs.map(|backlog| Server { backlog, ..Server::default() }))
+    }
+
+    /// Paces of these servers, whose slots serve whole blocks.
+    pub(crate) fn of_servers(servers: impl Iterator<Item = Server>) -> Self {
+        let all: Vec<Pace> = servers.map(|server| Pace::in_slots(&server)).collect();
+        let is_equal = all.iter().all(|p| p.busy == 0 && p.per_step == 1 && p.speed == all[0].speed);
         Self { all, is_equal }
     }
 
