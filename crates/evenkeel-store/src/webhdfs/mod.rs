@@ -24,7 +24,7 @@ use reqwest::header::{ACCEPT_ENCODING, LOCATION};
 use reqwest::{Client, Response, StatusCode, Url, redirect};
 use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 
 use self::address::{Address, url};
 use self::answers::{Blocks, DataNode, Status};
@@ -42,6 +42,8 @@ const BLOCKS_AT_ONCE: u64 = 4096;
 const MOST_BYTES: usize = 64 << 20;
 /// The maximum size of a refusal that is read. Stack traces are long.
 const MOST_BYTES_OF_REFUSAL: usize = 1 << 16;
+/// A DataNode that was silent for so long before it broke off has looked for other replicas.
+const SEARCH: Duration = Duration::from_secs(2);
 /// How long a DataNode that broke off may take to show that it is still there.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Folders within folders, as many as HDFS allows.
@@ -385,28 +387,33 @@ fn follow(
 
 /// The bytes of a range, as they come.
 ///
-/// A DataNode tries all replicas that it can reach before it breaks off, which takes up to half a minute. If it is still
-/// there afterwards, asking it again is of no use.
+/// A DataNode that finds no right replica looks for others for three seconds at least, and up to half a minute, before it breaks
+/// off. If it is still there afterwards, asking it again is of no use; a connection that just breaks is another matter.
 fn body(response: Response, address: String) -> Body {
-    let datanode: Arc<Url> = Arc::new(response.url().clone());
     let address: Arc<str> = address.into();
-    let chunks = response.bytes_stream().then(move |chunk| {
-        let (datanode, address) = (Arc::clone(&datanode), Arc::clone(&address));
+    let next = move |mut response: Response| {
+        let address = Arc::clone(&address);
         async move {
-            match chunk {
-                Err(error) if answer::is_cut_off(&error) && is_there(&datanode).await => {
-                    Err(Problem::Damaged(format!(
-                        "DataNode {} broke off, as DataNodes do if no replica of a block passes its checksum; read it by \
-                         hdfs://, which names the damaged ones",
-                        datanode.authority()
-                    )))
+            let asked = Instant::now();
+            let problem = match response.chunk().await {
+                Ok(chunk) => return Ok(chunk.map(|chunk| (chunk, response))),
+                Err(error) => {
+                    let is_given_up = answer::is_cut_off(&error) && asked.elapsed() >= SEARCH;
+                    if is_given_up && is_there(response.url()).await {
+                        Problem::Damaged(format!(
+                            "DataNode {} broke off, as DataNodes do if no replica of a block passes its checksum; read it \
+                             by hdfs://, which names the damaged ones",
+                            response.url().authority()
+                        ))
+                    } else {
+                        answer::broken(&error)
+                    }
                 }
-                chunk => chunk.map_err(|error| answer::broken(&error)),
-            }
-            .map_err(|problem| problem.at(&*address))
+            };
+            Err(problem.at(&*address))
         }
-    });
-    chunks.boxed()
+    };
+    stream::try_unfold(response, next).boxed()
 }
 
 /// Whether a server takes connections.

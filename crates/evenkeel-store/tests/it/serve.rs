@@ -5,6 +5,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use percent_encoding::percent_decode_str;
 
@@ -35,6 +36,8 @@ pub(crate) struct Reply {
     pub(crate) body: Vec<u8>,
     /// What it claims about its length, if that is not true.
     pub(crate) claimed: Option<usize>,
+    /// How long it then waits before it breaks off.
+    pub(crate) silence: Duration,
 }
 
 impl Reply {
@@ -125,6 +128,7 @@ fn serve(stream: TcpStream, answer: &dyn Fn(&Request) -> Reply) -> Option<()> {
             out.write_all(&reply.body).ok()?;
         }
         if reply.claimed.is_some() {
+            std::thread::sleep(reply.silence);
             return None;
         }
     }

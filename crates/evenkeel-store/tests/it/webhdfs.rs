@@ -1,5 +1,7 @@
 //! What is particular to HDFS over HTTP: blocks, DataNodes, and servers that refuse or misbehave.
 
+use std::time::Duration;
+
 use evenkeel_store::{Extent, Object, Page, Problem, Source, StoreError, open};
 use futures_util::TryStreamExt;
 use serde_json::json;
@@ -193,7 +195,10 @@ async fn wrong_answers_of_datanodes_are_refused() {
     assert_eq!(read_with(Reply::new(200, [7; 49])).await, Err(Problem::Changed));
     assert!(matches!(read_with(Reply::new(200, [7; 51])).await, Err(Problem::Damaged(_))));
     let broken = Reply { claimed: Some(50), ..Reply::new(200, [7; 30]) };
-    assert!(matches!(read_with(broken).await, Err(Problem::Damaged(why)) if why.contains("broke off")));
+    assert!(matches!(read_with(broken.clone()).await, Err(Problem::Unreachable(_))));
+    // It has looked for other replicas in vain.
+    let given_up = Reply { silence: Duration::from_secs(3), ..broken };
+    assert!(matches!(read_with(given_up).await, Err(Problem::Damaged(why)) if why.contains("broke off")));
     let lost = read_with(refusal(403, "BlockMissingException")).await;
     assert_eq!(lost, Err(Problem::Unreachable("BlockMissingException: because".to_owned())));
     assert!(matches!(read_with(refusal(403, "InvalidToken")).await, Err(Problem::Denied(_))));
