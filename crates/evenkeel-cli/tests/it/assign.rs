@@ -45,7 +45,8 @@ fn slow_servers() {
     assert_eq!(served("rates.csv"), "server,backlog\ns0,192\ns1,64\n");
     assert_eq!(served("equal.csv"), "server,backlog\ns0,128\ns1,128\n");
     let refused = evenkeel(&[&ASSIGN[..], &["--servers", "part.csv"]].concat(), folder.path());
-    let expected = "error: part.csv: there is no rate of server `s0`; add its row, or give speeds in place of rates\n";
+    let expected =
+        "error: part.csv: there is no rate of server `s0`; add its row, or give speeds in place of rates\n";
     assert_eq!((refused.status.code(), stderr(&refused).as_str()), (Some(2), expected));
 }
 

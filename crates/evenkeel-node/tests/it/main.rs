@@ -5,6 +5,7 @@
 mod balanced;
 mod faults;
 mod files;
+mod parts;
 mod policies;
 mod ranks;
 mod simulated;
