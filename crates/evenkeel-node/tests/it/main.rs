@@ -6,6 +6,7 @@ mod balanced;
 mod faults;
 mod files;
 mod listing;
+mod parts;
 mod policies;
 mod ranks;
 mod simulated;
