@@ -2,7 +2,7 @@
 
 Started by `cargo xtask campaign live`, as root. Prints tables in Markdown. In each table all contestants read the same
 data in turn, several times; the least time of each counts. The bound is the number of bytes over the goodput of the links,
-as curl measures it in the same run.
+as curl measures it in the same run. The scenarios of Opass have tables of their own.
 """
 
 import argparse
