@@ -157,8 +157,8 @@ pub struct BatchArgs {
 impl BatchArgs {
     /// The files that are read.
     pub(crate) fn paths(&self) -> Vec<&Path> {
-        let optional = [self.servers.as_deref(), self.clients.as_deref()];
-        optional.into_iter().chain([self.batch.as_deref()]).flatten().collect()
+        let optional = [self.servers.as_deref(), self.clients.as_deref(), self.batch.as_deref()];
+        optional.into_iter().flatten().chain(self.storage.source.files(&[])).collect()
     }
 
     /// The name of the batch in messages.

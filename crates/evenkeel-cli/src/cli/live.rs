@@ -1,6 +1,6 @@
 //! The arguments of commands that work on real storage.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
@@ -33,6 +33,14 @@ pub struct SourceArgs {
     /// No objects that match, even if they are included
     #[arg(long, value_name = "PATTERN")]
     pub exclude: Vec<String>,
+}
+
+impl SourceArgs {
+    /// What is read if it is a file: manifests, and mirrors and sources that may be Metalinks.
+    pub(crate) fn files<'a>(&'a self, sources: &'a [String]) -> Vec<&'a Path> {
+        let addresses = self.mirrors.iter().chain(sources).map(Path::new);
+        self.manifests.iter().map(PathBuf::as_path).chain(addresses).collect()
+    }
 }
 
 /// What shows that two mirrors have the same object.

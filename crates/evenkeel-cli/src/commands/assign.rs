@@ -53,7 +53,8 @@ pub(super) fn run(args: &AssignArgs) -> Result<Outcome> {
     let is_auto = args.processes.as_deref() == Some(Path::new("auto"));
     let files = [&args.processes, &args.hosts, &args.inputs, &args.servers].map(Option::as_deref);
     let files = files.into_iter().flatten().filter(|path| !(is_auto && *path == Path::new("auto")));
-    let inputs: Vec<&Path> = args.tasks.as_deref().into_iter().chain(files).collect();
+    let sources = args.storage.source.files(&[]);
+    let inputs: Vec<&Path> = args.tasks.as_deref().into_iter().chain(files).chain(sources).collect();
     if inputs.iter().filter(|path| **path == Path::new("-")).count() > 1 {
         bail!("-: standard input can only be read once; name files for the others");
     }

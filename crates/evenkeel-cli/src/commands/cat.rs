@@ -20,7 +20,8 @@ use crate::output::{printable, targets, tell, warn};
 use crate::text::{count, counted, pairs, size, span, table};
 
 pub(super) fn run(args: &CatArgs) -> Result<Outcome> {
-    let [out] = targets([("--out", Some(args.out.as_path()))], &[&args.list])?;
+    let inputs = [args.source.files(&args.sources), vec![&args.list]].concat();
+    let [out] = targets([("--out", Some(args.out.as_path()))], &inputs)?;
     let list = Source::open(&args.list)?;
     let runtime = live::runtime()?;
     let catalogue = runtime.block_on(live::catalogue(&args.source, &args.sources))?;

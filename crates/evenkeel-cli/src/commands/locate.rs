@@ -8,7 +8,7 @@ use super::{Outcome, live};
 use crate::cli::{LocateArgs, SourceArgs};
 
 pub(super) fn run(args: &LocateArgs) -> Result<Outcome> {
-    let import = Import::new("locate", &args.output, &[])?;
+    let import = Import::new("locate", &args.output, &args.source.files(&args.sources))?;
     import.finish(gather(&args.source, &args.sources, args.output.split)?)
 }
 

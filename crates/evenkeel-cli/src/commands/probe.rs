@@ -41,7 +41,7 @@ struct ServerSummary<'a> {
 }
 
 pub(super) fn run(args: &ProbeArgs) -> Result<Outcome> {
-    let [out] = targets([("--out", args.out.as_deref())], &[])?;
+    let [out] = targets([("--out", args.out.as_deref())], &args.source.files(&args.sources))?;
     let probing = Probing {
         slots: args.slots,
         range_bytes: args.range,

@@ -31,7 +31,9 @@ pub(super) struct Watcher {
 
 impl Watcher {
     pub(super) fn new(args: &GetArgs) -> Result<Self> {
-        let trace = args.trace.as_deref().map(Trace::create).transpose()?;
+        let inputs =
+            [args.source.files(&args.paths), args.servers.iter().map(PathBuf::as_path).collect()].concat();
+        let trace = args.trace.as_deref().map(|path| Trace::create(path, &inputs)).transpose()?;
         // Lines that are read by a program have no bars among them.
         let bars = (!args.json).then(|| Bars::new(args.per_server));
         Ok(Self {
@@ -119,8 +121,8 @@ struct Trace {
 }
 
 impl Trace {
-    fn create(path: &Path) -> Result<Self> {
-        let file = match Target::new(path, &[])? {
+    fn create(path: &Path, inputs: &[&Path]) -> Result<Self> {
+        let file = match Target::new(path, inputs)? {
             Target::Stdout => bail!("a trace cannot be written to standard output; name a file"),
             Target::Device(_, file) => file,
             Target::File(path) => {

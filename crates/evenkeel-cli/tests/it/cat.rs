@@ -84,6 +84,24 @@ fn lists_of_other_data_are_refused() {
     }
 }
 
+/// What a command reads is not replaced by what it writes.
+#[test]
+fn inputs_are_not_overwritten() {
+    let folder = storage();
+    fs::write(folder.path().join("list.csv"), "task,path,start,bytes\nt,n1/a,0,6\n").unwrap();
+    let manifest = fs::read(folder.path().join("manifest.csv")).unwrap();
+    let source = ["--manifest", "manifest.csv", "--trust", "sizes", "--out", "manifest.csv"];
+    for command in [&["cat", "--list", "list.csv"][..], &["locate"], &["assign"], &["probe"], &["plan"]] {
+        let refused = evenkeel(&[command, &source].concat(), folder.path());
+        assert_eq!(refused.status.code(), Some(2), "{command:?}");
+        assert!(stderr(&refused).contains("it is an input of this command"), "{}", stderr(&refused));
+        assert_eq!(fs::read(folder.path().join("manifest.csv")).unwrap(), manifest);
+    }
+    let get = ["get", "--manifest", "manifest.csv", "--trust", "sizes", "to", "--trace", "manifest.csv"];
+    assert_eq!(evenkeel(&get, folder.path()).status.code(), Some(2));
+    assert_eq!(fs::read(folder.path().join("manifest.csv")).unwrap(), manifest);
+}
+
 /// A master gives a row when the one before is done.
 #[test]
 fn rows_are_read_as_they_come() {
