@@ -492,8 +492,11 @@ impl<'a> Get<'a> {
                     failed.insert(object, why);
                 }
             }
-            // What is read from one server after the other has failed at this one only.
-            failed.retain(|&object, _| !self.tried.contains_key(&object) || !self.read_alone(object));
+            // What is read from one server after the other has failed at this one only, unless it has come to its end.
+            failed.retain(|&object, _| {
+                let goes_on = self.tried.contains_key(&object) && self.targets.contains_key(&object);
+                !goes_on || !self.read_alone(object)
+            });
             self.commit(intact, failed, unhashed, watch).await?;
             items = self.items();
             items.retain(|item| !failed.contains_key(&item.object));

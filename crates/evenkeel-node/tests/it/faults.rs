@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_node::{Line, Report, get};
+use evenkeel_node::{Line, Options, Report, get};
 use evenkeel_store::{Catalogue, Trust, open};
 use futures_util::{StreamExt, stream};
 use tokio::sync::watch;
@@ -50,6 +50,23 @@ async fn each_fault_of_one_mirror_is_survived() {
         }
     });
     futures_util::future::join_all(runs).await;
+}
+
+/// A file that arrives at last, but cannot have its name, is not forgotten when others are read after it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_name_that_is_taken_is_told() {
+    let files: BTreeMap<String, Vec<u8>> =
+        ["a", "a%2Fb", "z"].map(|name| (name.to_owned(), noise(3, 50_000))).into();
+    let damaged = Server::start(&files, true, |_| Some(Fault::Damage)).await;
+    let others = [Server::start(&files, true, |_| None).await, Server::start(&files, true, |_| None).await];
+    let folder = tempfile::tempdir().unwrap();
+    let mirrors = [&damaged, &others[0], &others[1]].map(|server| server.address.clone());
+    let options = Options { window: 1, ..quick() };
+    let report = get_mirrors(&mirrors, Trust::Checksums, folder.path(), &options).await;
+    let failed: Vec<&str> = report.failures.iter().map(|failure| failure.key.as_str()).collect();
+    assert_eq!(failed, ["a"], "{:?}", report.failures);
+    assert!(report.failures[0].why.contains("in the way"), "{:?}", report.failures);
+    assert!(folder.path().join("a/b").is_file() && folder.path().join("z").is_file());
 }
 
 /// The only server does one thing wrong, always: nothing wrong gets a name, and the reason is told in time.
