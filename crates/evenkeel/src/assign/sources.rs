@@ -8,7 +8,8 @@
 //! Beside the work of other tenants, servers have backlogs from the start, and some may be slower than others. The
 //! threshold of §4.5 is the largest input: if servers would be done at times that differ by more than the fastest takes for
 //! it, inputs that are local are read elsewhere, too, where that lowers the time of the last. [`eased`] moves as few as that
-//! takes; it is used unless reading everything elsewhere would lower the time by more than the threshold.
+//! takes; it is used if the last is done as early as where all inputs may move. Where servers are not equally fast, it is used
+//! unless that lowers the time by more than the threshold.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -37,9 +38,10 @@ pub fn balanced(work: &Work, processes: &[ProcessId]) -> Vec<ServerId> {
     let eased = eased(work, processes, near.clone());
     let even = spread(work, near.clone(), (0..work.n_inputs()).collect());
     let [most_eased, most_even] = [&eased, &even].map(|sources| Loads::of(work, sources).extremes().1);
+    let borne = if work.has_equal_speeds() { 0 } else { largest };
     match most_eased.min(most_even) {
         best if best >= most => near,
-        best if most_eased <= best + largest => eased,
+        best if most_eased <= best + borne => eased,
         _ => even,
     }
 }

@@ -95,9 +95,13 @@ impl Work {
         self.speeds.get(server.index()).copied().unwrap_or(Speed::ONE)
     }
 
+    pub(super) fn has_equal_speeds(&self) -> bool {
+        self.speeds.is_empty()
+    }
+
     /// Whether all servers are the same: equally fast, and with nothing to serve to others.
     pub(super) fn has_equal_servers(&self) -> bool {
-        self.backlogs.is_empty() && self.speeds.is_empty()
+        self.backlogs.is_empty() && self.has_equal_speeds()
     }
 
     /// The number of tasks.
