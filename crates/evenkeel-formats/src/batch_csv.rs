@@ -13,6 +13,7 @@ const BYTES: usize = 2;
 const CHUNK: usize = 3;
 const JOB: usize = 4;
 const ARRIVAL: usize = 5;
+const CURRENT: usize = 6;
 
 /// Reads a batch; sizes are rounded up to blocks.
 pub fn read_batch_csv(
@@ -20,7 +21,7 @@ pub fn read_batch_csv(
     reading: &Reading<'_>,
     declared: Declared,
 ) -> Result<Batch, InputError> {
-    let optional = ["bytes", "chunk", "job", "arrival"];
+    let optional = ["bytes", "chunk", "job", "arrival", "current"];
     let mut table = Table::open(reader, reading, &["client", "replicas"], &optional)?;
     // A name that is in the servers file is taken as it is.
     let is_declared = declared.servers.is_some();
@@ -48,6 +49,7 @@ pub fn read_batch_csv(
             arrival_ns: arrival_ns.map_err(|e| table.error(e))?,
             job: table.field(JOB)?.filter(|name| !name.is_empty()),
             chunk: table.field(CHUNK)?.filter(|name| !name.is_empty()),
+            current: table.field(CURRENT)?.filter(|name| !name.is_empty()),
         };
         let client = table.required(CLIENT)?;
         batch.end_request_of_bytes(client, bytes, &details).map_err(|e| table.error(e))?;
@@ -61,7 +63,9 @@ pub fn write_batch_csv(batch: &Batch, mut out: impl Write) -> io::Result<()> {
     let has_chunks = (0..batch.n_requests()).any(|i| batch.chunk(i).is_some());
     let has_jobs = !batch.jobs().is_empty();
     let has_arrivals = batch.arrivals_ns().is_some();
-    let further = [(has_chunks, ",chunk"), (has_jobs, ",job"), (has_arrivals, ",arrival")];
+    let has_current = batch.has_current();
+    let further =
+        [(has_chunks, ",chunk"), (has_jobs, ",job"), (has_arrivals, ",arrival"), (has_current, ",current")];
     let further: String = further.iter().filter(|(is_there, _)| *is_there).map(|(_, name)| *name).collect();
     writeln!(out, "client,bytes,replicas{further}")?;
     for (i, set) in batch.replicas().iter().enumerate() {
@@ -76,6 +80,10 @@ pub fn write_batch_csv(batch: &Batch, mut out: impl Write) -> io::Result<()> {
         }
         if has_arrivals {
             write!(out, ",{}", numbers::seconds(batch.arrival_ns(i)))?;
+        }
+        if has_current {
+            let name = batch.current(i).map(|server| quoted(batch.servers().name(server.0)));
+            write!(out, ",{}", name.unwrap_or_default())?;
         }
         writeln!(out)?;
     }

@@ -149,9 +149,10 @@ struct Request {
     chunk: Option<String>,
     job: Option<String>,
     arrival_ns: Option<u64>,
+    current: Option<String>,
 }
 
-const KEYS: [&str; 6] = ["client", "bytes", "replicas", "chunk", "job", "arrival"];
+const KEYS: [&str; 7] = ["client", "bytes", "replicas", "chunk", "job", "arrival", "current"];
 
 /// A request, ignoring these keys.
 struct RequestSeed<'a>(&'a [String]);
@@ -181,6 +182,7 @@ impl<'de> Visitor<'de> for RequestSeed<'_> {
                 "replicas" => request.replicas.replace(map.next_value_seed(ReplicasSeed)?).is_some(),
                 "chunk" => set(&mut request.chunk, map.next_value()?),
                 "job" => set(&mut request.job, map.next_value()?),
+                "current" => set(&mut request.current, map.next_value()?),
                 "arrival" => {
                     set(&mut request.arrival_ns, map.next_value::<Option<Arrival>>()?.map(|at| at.0))
                 }
@@ -283,6 +285,7 @@ impl<'de> Visitor<'de> for RequestsSeed<'_> {
                 arrival_ns: request.arrival_ns,
                 job: request.job.as_deref(),
                 chunk: request.chunk.as_deref(),
+                current: request.current.as_deref(),
             };
             let bytes = request.bytes.unwrap_or(1);
             self.batch.end_request_of_bytes(&client, bytes, &details).map_err(A::Error::custom)?;
@@ -349,6 +352,9 @@ pub fn write_batch_json(batch: &Batch, mut out: impl Write) -> io::Result<()> {
         }
         if batch.arrivals_ns().is_some() {
             request["arrival"] = numbers::seconds(batch.arrival_ns(i)).into();
+        }
+        if let Some(current) = batch.current(i) {
+            request["current"] = batch.servers().name(current.0).into();
         }
         write!(out, "{}\n{request}", if i == 0 { "" } else { "," })?;
     }

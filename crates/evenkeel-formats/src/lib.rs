@@ -59,7 +59,7 @@ pub use nodes::{Nodes, read_clients, read_servers, write_clients, write_servers}
 pub use plan::{read_plan, write_plan};
 pub use queue_csv::{QueueInput, read_queue, write_orders};
 pub use steps_csv::write_steps;
-pub use summary::{Bottleneck, Figure, Seconds, Summary, read_summary};
+pub use summary::{Bottleneck, Changes, CurvePoint, Figure, Seconds, Summary, changed_bytes, read_summary};
 pub use table::quoted;
 pub use writes_csv::{Objects, WritesInput, read_writes, write_places};
 

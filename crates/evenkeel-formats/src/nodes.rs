@@ -21,6 +21,8 @@ pub struct Nodes<T> {
     pub warmth: Vec<Warmth>,
     /// For servers: the total bytes that each serves per second; empty if not given.
     pub rates: Vec<u64>,
+    /// For servers: whether each may lead, where a store has leaders; all may if not given.
+    pub may_lead: Vec<bool>,
     /// For servers: whether the file says how many slots they have.
     pub has_slots: bool,
 }
@@ -35,6 +37,7 @@ impl<T> Nodes<T> {
             hosts: vec![String::new(); n],
             warmth: vec![Warmth::default(); n],
             rates: Vec::new(),
+            may_lead: vec![true; n],
             has_slots: true,
         }
     }
@@ -45,6 +48,7 @@ impl<T> Nodes<T> {
         self.nodes.push(node);
         self.hosts.push(String::new());
         self.warmth.push(Warmth::default());
+        self.may_lead.push(true);
     }
 
     fn has_hosts(&self) -> bool {
@@ -52,18 +56,18 @@ impl<T> Nodes<T> {
     }
 
     fn none() -> Self {
-        let (names, nodes, hosts) = (NameTable::new(), Vec::new(), Vec::new());
-        Self { names, nodes, hosts, warmth: Vec::new(), rates: Vec::new(), has_slots: false }
+        Self { has_slots: false, ..Self::new(NameTable::new(), Vec::new()) }
     }
 }
 
 const SPEED: usize = 1;
 const SLOTS: usize = 2;
 const RATE: usize = 7;
+const LEADS: usize = 8;
 
 /// Reads a servers file; backlogs are rounded up to blocks.
 pub fn read_servers(reader: impl BufRead, reading: &Reading<'_>) -> Result<Nodes<Server>, InputError> {
-    let optional = ["speed", "slots", "backlog", "host", "connections", "last_used", "rate"];
+    let optional = ["speed", "slots", "backlog", "host", "connections", "last_used", "rate", "leads"];
     let mut table = Table::open(reader, reading, &["server"], &optional)?;
     if table.has(SPEED) && table.has(RATE) {
         return Err(table.error(
@@ -98,6 +102,13 @@ pub fn read_servers(reader: impl BufRead, reading: &Reading<'_>) -> Result<Nodes
         let (connections, last_used_ns) =
             (number(5, "number of connections")?, number(6, "time of last use")?);
         found.warmth.push(Warmth { connections, last_used_ns });
+        found.may_lead.push(match table.field(LEADS)? {
+            None | Some("" | "yes") => true,
+            Some("no") => false,
+            Some(other) => {
+                return Err(table.error(format!("`leads` is yes or no, not `{other}`")));
+            }
+        });
         found.hosts.push(table.field(4)?.unwrap_or_default().to_owned());
         found.nodes.push(server);
     }

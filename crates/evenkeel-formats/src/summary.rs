@@ -1,9 +1,11 @@
 //! The summary that `plan --json` prints and `check --summary` verifies.
 
+use std::collections::BTreeMap;
 use std::io::Read;
 
-use evenkeel::bound::Proof;
+use evenkeel::bound::{Cost, Prices, Proof};
 use evenkeel::check::Forced;
+use evenkeel::lead::{Changed, Lead, Point};
 use evenkeel::model::{Batch, ClientId, Cluster, Fixed, Ratio, ServerId};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de, ser};
 use serde_json::value::RawValue;
@@ -62,6 +64,9 @@ pub struct Summary {
     /// Whether requests must not be split between servers.
     #[serde(default)]
     pub whole: bool,
+    /// What is changed of who serves today, if that was to be little.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes: Option<Changes>,
     /// Length, load and bound in seconds, if rates are known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub length_seconds: Option<Figure>,
@@ -78,6 +83,86 @@ pub struct Summary {
     pub plan_fingerprint: String,
     #[serde(default)]
     pub seconds: Seconds,
+}
+
+/// How far a plan is from what there is today.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct Changes {
+    /// How many requests another server serves than today, and their bytes.
+    pub requests: u64,
+    pub bytes: u128,
+    /// What was to be little: `changes` or `bytes`.
+    pub fewest: String,
+    /// No plan of whole requests that is done by `within` changes fewer requests, or blocks of them.
+    pub at_least: u64,
+    pub within: Figure,
+    /// Prove it: the price of a block at each server, in parts of a change. Others are free.
+    pub scale: u64,
+    pub prices: BTreeMap<String, u64>,
+    /// How good a plan so many changes allow.
+    pub curve: Vec<CurvePoint>,
+}
+
+/// What the busiest server has after so many changes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub struct CurvePoint {
+    pub requests: u64,
+    pub blocks: u64,
+    pub max_load: Figure,
+}
+
+impl Changes {
+    /// What a choice near today's is like.
+    pub fn new(batch: &Batch, lead: &Lead, cost: Cost, at_least: u64) -> Self {
+        let price = |(server, &price): (u32, &u64)| {
+            (price > 0).then(|| (batch.servers().name(server).to_owned(), price))
+        };
+        Self {
+            requests: lead.changed.requests,
+            bytes: changed_bytes(batch, &lead.choice.servers),
+            fewest: name_of(cost).to_owned(),
+            at_least,
+            within: lead.target.into(),
+            scale: lead.prices.scale,
+            prices: (0..).zip(&lead.prices.of).filter_map(price).collect(),
+            curve: lead.curve.iter().map(CurvePoint::from).collect(),
+        }
+    }
+
+    /// What it costs to change a request, and the prices of all servers; `None` if the batch has not these servers.
+    pub fn proof(&self, batch: &Batch) -> Option<(Cost, Prices)> {
+        let cost = [Cost::Changes, Cost::Blocks].into_iter().find(|&cost| name_of(cost) == self.fewest)?;
+        let mut of = vec![0; batch.n_servers()];
+        for (name, &price) in &self.prices {
+            *of.get_mut(batch.servers().find(name)? as usize)? = price;
+        }
+        Some((cost, Prices { scale: self.scale, of }))
+    }
+}
+
+/// The bytes of requests that another server serves than today.
+pub fn changed_bytes(batch: &Batch, servers: &[ServerId]) -> u128 {
+    let changed = servers
+        .iter()
+        .enumerate()
+        .filter(|&(i, &server)| batch.current(i).is_some_and(|current| current != server));
+    changed.map(|(i, _)| u128::from(batch.bytes(i))).sum()
+}
+
+fn name_of(cost: Cost) -> &'static str {
+    match cost {
+        Cost::Changes => "changes",
+        Cost::Blocks => "bytes",
+    }
+}
+
+impl From<&Point> for CurvePoint {
+    fn from(point: &Point) -> Self {
+        let Changed { requests, blocks } = point.changed;
+        Self { requests, blocks, max_load: point.level.into() }
+    }
 }
 
 /// What forces the lower bound.

@@ -31,6 +31,28 @@ pub enum Proof {
     Concurrency,
 }
 
+/// What it costs if another server serves a request than today.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cost {
+    /// The same for all requests.
+    Changes,
+    /// The blocks of the request.
+    Blocks,
+}
+
+/// A price for each block at each server, which proves how little a choice can cost.
+///
+/// Let every block pay the price of the server that serves it. A request pays no less than the cheapest of its replicas
+/// asks, with the cost of a change if that is one; and no server collects its price for more blocks than it can have done
+/// in time. So what requests pay at least, minus what servers collect at most, is no more than any choice costs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Prices {
+    /// Prices are in such parts of the cost.
+    pub scale: u64,
+    /// The price at each server.
+    pub of: Vec<u64>,
+}
+
 /// What no schedule can beat, whatever the servers serve: the slowest client, or the limit on concurrency.
 ///
 /// Given as a level, the unit in which servers are balanced.

@@ -11,7 +11,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use crate::bound::{Bound, Proof};
+use crate::bound::{Bound, Cost, Prices, Proof};
 use crate::model::{Batch, Cluster, Fixed, Ratio, Server, ServerId, Speed, Transfer};
 
 /// What is wrong with a plan. Rows are counted from 0, as given.
@@ -401,6 +401,38 @@ pub fn bound(batch: &Batch, cluster: &Cluster, bound: &Bound, subject: Subject) 
     Ok(Forced { requests, blocks, proved: ratio })
 }
 
+/// The least that any choice of whole requests can cost that is done by `level`, as far as these prices prove it: the
+/// number of requests, or of their blocks, that another server serves than today.
+pub fn cost(batch: &Batch, cluster: &Cluster, level: Ratio, prices: &Prices, cost: Cost) -> u64 {
+    let scale = u128::from(prices.scale);
+    let price = |server: ServerId| u128::from(prices.of.get(server.index()).copied().unwrap_or(0));
+    let paid = (0..batch.n_requests()).map(|i| {
+        let blocks = u128::from(batch.blocks(i));
+        let change = if cost == Cost::Changes { scale } else { scale * blocks };
+        let pays = |&server: &ServerId| {
+            let is_change = batch.current(i).is_some_and(|current| current != server);
+            price(server) * blocks + if is_change { change } else { 0 }
+        };
+        batch.replicas().of(i).iter().map(pays).min().unwrap_or(0)
+    });
+    let grain = (0..batch.n_requests()).fold(0, |grain, i| gcd(grain, batch.blocks(i).into()));
+    let grain = u64::try_from(grain).unwrap_or(1).max(1);
+    let servers = (0..batch.n_servers() as u32).map(ServerId).filter(|&server| price(server) > 0);
+    let collected = servers.map(|server| {
+        // The most blocks that are done by then, by bisection: nothing is assumed about how servers work.
+        let (mut done, mut late) = (0, batch.total_blocks() + 1);
+        while late - done > 1 {
+            let middle = u64::midpoint(done, late);
+            if cluster.done(server, middle) <= level { done = middle } else { late = middle }
+        }
+        // Whole requests of one size leave a rest.
+        price(server) * u128::from(done - done % grain)
+    });
+    let (paid, collected) = (paid.sum::<u128>(), collected.sum::<u128>());
+    let proved = paid.saturating_sub(collected).div_ceil(scale.max(1));
+    u64::try_from(proved).unwrap_or(u64::MAX)
+}
+
 /// The last time before which the servers cannot have served `blocks` blocks, in billionths.
 fn time_of_servers(servers: &[&Server], blocks: u64, is_slotted: bool) -> u128 {
     // The blocks that a server can have completed before that time. In each slot these are whole blocks, ⌈time · speed⌉
@@ -465,4 +497,9 @@ fn time_of_client(
         fractions += ((work % speed) << 60) / speed;
     }
     (nanos + (fractions >> 60)) / slots
+}
+
+/// The greatest common divisor.
+fn gcd(a: u128, b: u128) -> u128 {
+    if b == 0 { a } else { gcd(b, a % b) }
 }

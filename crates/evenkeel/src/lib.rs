@@ -65,6 +65,7 @@ pub mod check;
 pub mod draw;
 pub mod explain;
 mod graph;
+pub mod lead;
 pub mod model;
 pub mod observe;
 pub mod order;

@@ -10,6 +10,7 @@
 
 use crate::bound::Bound;
 use crate::check::{self, Fault, Forced, Subject};
+use crate::lead::{self, Lead, Wish};
 use crate::model::{Batch, Choice, Cluster, Fixed, Part, Ratio, Schedule, Transfer};
 use crate::policy::{
     Ask, Kind, OPTIMAL, OrderFn, Ordered, POLICIES, PlanFn, Policy, SHORTEST, SelectFn, order_shortest,
@@ -28,6 +29,9 @@ pub struct Options<'a> {
     pub order: OrderBy<'a>,
     /// Whether requests must not be split between servers.
     pub whole: bool,
+    /// Whether the choice is to differ from today's as little as possible, and how good it is to be then. Requests are
+    /// whole, and the policy is [`OPTIMAL`].
+    pub near_today: Option<Wish>,
     /// Parameters of the policies.
     pub ask: Ask,
 }
@@ -35,7 +39,7 @@ pub struct Options<'a> {
 impl Default for Options<'_> {
     /// The optimal choice in the shortest order.
     fn default() -> Self {
-        Self { policy: &OPTIMAL, order: OrderBy::Usual, whole: false, ask: Ask::default() }
+        Self { policy: &OPTIMAL, order: OrderBy::Usual, whole: false, near_today: None, ask: Ask::default() }
     }
 }
 
@@ -62,6 +66,8 @@ pub enum NoPlan {
     TwoOrders(&'static str),
     #[error("policy {0} only orders transfers, but no order is wanted; name a policy that chooses replicas")]
     OrderWithoutOrder(&'static str),
+    #[error("policy {0} takes no notice of who serves today; for the fewest changes leave it out")]
+    IgnoresToday(&'static str),
     #[error("the proof of the bound does not hold: {0}; this is a bug in evenkeel, please report it")]
     Proof(#[from] Fault),
 }
@@ -79,6 +85,8 @@ pub struct Plan {
     pub forced: Forced,
     /// This plan's value of the quantity that is bounded.
     pub achieved: Ratio,
+    /// How near it is to today's choice, if that was wanted.
+    pub lead: Option<Lead>,
 }
 
 impl Plan {
@@ -109,6 +117,7 @@ pub struct Planner<'a> {
     choose: Choose,
     order: Order<'a>,
     whole: bool,
+    near_today: Option<Wish>,
     ask: Ask,
 }
 
@@ -133,6 +142,7 @@ pub struct Chosen {
     /// The bound, if the policy has proved one.
     bound: Option<Bound>,
     own_order: Option<Ordered>,
+    lead: Option<Lead>,
 }
 
 /// An ordered choice whose quality is not proved yet.
@@ -144,12 +154,13 @@ pub struct Made {
     pub ordered: Ordered,
     /// The bound, if the policy has found one.
     bound: Option<Bound>,
+    lead: Option<Lead>,
 }
 
 impl<'a> Planner<'a> {
     /// Creates a planner with these options.
     pub fn new(options: &Options<'a>) -> Result<Self, NoPlan> {
-        let Options { policy, order, whole, ask } = *options;
+        let Options { policy, order, whole, near_today, ask } = *options;
         let named = match order {
             OrderBy::Usual => None,
             OrderBy::Nobody => Some(Order::Nobody),
@@ -176,12 +187,16 @@ impl<'a> Planner<'a> {
             }
             _ => return Err(NoPlan::NotAPlanner(policy.name)),
         };
+        if near_today.is_some() && !policy.is(&OPTIMAL) {
+            return Err(NoPlan::IgnoresToday(policy.name));
+        }
         let order = named.unwrap_or(usual);
         let goal = match order {
             Order::Nobody if ask.goal == Goal::Length => Goal::MaxLoad,
             _ => ask.goal,
         };
-        Ok(Self { policy, choose, order, whole, ask: Ask { goal, ..ask } })
+        let whole = whole || near_today.is_some();
+        Ok(Self { policy, choose, order, whole, near_today, ask: Ask { goal, ..ask } })
     }
 
     /// The policy that chooses.
@@ -215,27 +230,35 @@ impl<'a> Planner<'a> {
 
     /// Chooses replicas.
     pub fn choose(&self, batch: &Batch, cluster: &Cluster) -> Chosen {
+        if let Some(wish) = &self.near_today {
+            let lead = lead::fewest(batch, cluster, wish);
+            // It is a bound on loads, and says nothing about the length.
+            let bound = Some(lead.bound.clone()).filter(|_| self.subject() == Subject::MaxLoad);
+            return Chosen { choice: lead.choice.clone(), bound, own_order: None, lead: Some(lead) };
+        }
         match self.choose {
             Choose::Select(select) => {
                 let (choice, bound) = select(batch, cluster, &self.ask);
                 let choice = if self.whole { whole::unsplit(batch, cluster, choice) } else { choice };
-                Chosen { choice, bound, own_order: None }
+                Chosen { choice, bound, own_order: None, lead: None }
             }
             Choose::Plan(plan) => {
                 let (choice, ordered) = plan(batch, cluster, &self.ask);
-                Chosen { choice, bound: None, own_order: Some(ordered) }
+                Chosen { choice, bound: None, own_order: Some(ordered), lead: None }
             }
         }
     }
 
     /// Orders a choice. An optimal choice that does not meet its bound is replaced by a better one of another policy.
     pub fn order(&self, batch: &Batch, cluster: &Cluster, chosen: Chosen) -> Made {
-        let Chosen { choice, bound, own_order } = chosen;
+        let Chosen { choice, bound, own_order, lead } = chosen;
         // With an order, only a bound on the length counts.
         let bound = bound.filter(|_| self.subject() == Subject::MaxLoad || self.ask.goal == Goal::Length);
         let ordered = self.ordered(batch, cluster, &choice, own_order);
-        let mut made = Made { choice, ordered, bound };
-        if self.ask.goal != Goal::Mean
+        let mut made = Made { choice, ordered, bound, lead };
+        // Others would change more.
+        if made.lead.is_none()
+            && self.ask.goal != Goal::Mean
             && let Some(bound) = made.bound.as_ref().map(|bound| bound.value)
         {
             self.compare_with_rivals(batch, cluster, bound, &mut made);
@@ -246,9 +269,9 @@ impl<'a> Planner<'a> {
     /// Computes a bound on what was made, and checks the proof.
     pub fn prove(&self, batch: &Batch, cluster: &Cluster, made: Made) -> Result<Plan, NoPlan> {
         let achieved = self.achieved(batch, cluster, &made);
-        let Made { choice, ordered, bound } = made;
+        let Made { choice, ordered, bound, lead } = made;
         let (bound, forced) = self.bound(batch, cluster, bound)?;
-        Ok(Plan { choice, ordered, bound, forced, achieved })
+        Ok(Plan { choice, ordered, bound, forced, achieved, lead })
     }
 
     /// The bound on plans like these (`known` if it was found before), and what forces it.
@@ -322,7 +345,7 @@ impl<'a> Planner<'a> {
             }
             for schedule in schedules {
                 let ordered = Ordered { schedule, ..Ordered::default() };
-                let made = Made { choice: choice.clone(), ordered, bound: best.bound.clone() };
+                let made = Made { choice: choice.clone(), ordered, bound: best.bound.clone(), lead: None };
                 let rival_achieved = self.achieved(batch, cluster, &made);
                 if rival_achieved < achieved {
                     (*best, achieved) = (made, rival_achieved);

@@ -4,6 +4,7 @@ use crate::assign::{self, Assignment, Unfit, Work};
 use crate::bid::{self, Rules};
 use crate::bound::Bound;
 use crate::draw::{Seeded, Ties};
+use crate::lead;
 use crate::model::{Batch, Choice, Cluster, Grant, Ratio, Schedule};
 use crate::order::{self, rounds::Rounds};
 use crate::place::hdfs_random::HdfsRandom;
@@ -148,8 +149,9 @@ pub enum Live {
 }
 
 /// The groups of policies, and the question that each answers.
-pub static ROOMS: [(&str, &str); 7] = [
+pub static ROOMS: [(&str, &str); 8] = [
     ("select", "which replica serves each request"),
+    ("lead", "which replica serves a group from now on, if one does today"),
     ("order", "in which slot each transfer takes place"),
     ("bid", "both, agreed by clients and servers without a centre"),
     ("queue", "in which order a server serves what waits there"),
@@ -296,6 +298,28 @@ pub static POLICIES: &[Policy] = &[
         kind: Kind::Select(|batch, cluster, ask| {
             (opass_tenant::select(batch, cluster, ask.ties, ask.imbalance), None)
         }),
+    },
+    Policy {
+        name: "today",
+        room: "lead",
+        alias: None,
+        source: "what there is",
+        summary: "the server that serves it today, by the column `current`; where that is none of the replicas, the first",
+        comes_close: false,
+        by_distance: false,
+        live: Live::Blind,
+        kind: Kind::Select(|batch, _, _| (Choice::whole(lead::current(batch)), None)),
+    },
+    Policy {
+        name: "ceph-read",
+        room: "lead",
+        alias: None,
+        source: "Ceph's read balancer, Reef and later",
+        summary: "from today's on, groups of each client (pool) go to the server furthest below its share of them, as long as that helps",
+        comes_close: false,
+        by_distance: false,
+        live: Live::AsPlanned,
+        kind: Kind::Select(|batch, _, _| (lead::ceph_read::select(batch), None)),
     },
     Policy {
         name: "least-loaded",

@@ -3,7 +3,7 @@
 use evenkeel::bid::Rules;
 use evenkeel::draw::Ties;
 use evenkeel::model::{Batch, Choice, Cluster, Schedule};
-use evenkeel::plan::{NoPlan, Options, OrderBy, Planner};
+use evenkeel::plan::{NoPlan, Options, Planner};
 use evenkeel::policy::{Ask, Kind, Live, Ordered, Policy, SelectFn};
 use evenkeel::run::{BadPlan, Pick};
 use evenkeel::select::Goal;
@@ -132,6 +132,6 @@ pub fn by_policy(
 
 /// The plan of a policy, without its proof of optimality.
 fn planned(policy: &Policy, batch: &Batch, cluster: &Cluster, ask: Ask) -> Result<Ordered, NoPlan> {
-    let planner = Planner::new(&Options { policy, order: OrderBy::Usual, whole: false, ask })?;
+    let planner = Planner::new(&Options { policy, ask, ..Options::default() })?;
     Ok(planner.order(batch, cluster, planner.choose(batch, cluster)).ordered)
 }

@@ -143,7 +143,7 @@ fn every_policy_does_all_the_work() {
         let outcome = run(&scenario, policy.name);
         assert_eq!((outcome.n_failed, outcome.responses_ns.len()), (0, 150), "{}", policy.name);
         assert!(outcome.ratio().is_some_and(|ratio| ratio >= 1.0), "{} {:?}", policy.name, outcome.ratio());
-        let is_online = matches!(policy.room, "select" | "run");
+        let is_online = matches!(policy.room, "select" | "lead" | "run");
         match read(text, &[&over_time[..], &[&named]].concat()) {
             Ok(scenario) => {
                 let outcome = run(&scenario, policy.name);

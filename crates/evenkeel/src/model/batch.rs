@@ -252,8 +252,18 @@ impl Batch {
         self.columns.chunks.id(i).map(|id| self.columns.chunks.names().name(id))
     }
 
+    /// The server that serves request `i` today, if given. It need not hold a replica.
+    pub fn current(&self, i: usize) -> Option<ServerId> {
+        self.columns.current(i).map(ServerId)
+    }
+
+    /// Whether it is given for any request who serves it today.
+    pub fn has_current(&self) -> bool {
+        !self.columns.current.is_empty()
+    }
+
     /// A hash that identifies this batch, the same on every machine. It ignores the names of jobs and chunks, arrivals,
-    /// and how full last blocks are: no plan is right or wrong because of them.
+    /// who serves today, and how full last blocks are: no plan is right or wrong because of them.
     pub fn fingerprint(&self) -> u64 {
         let names = |table: &NameTable| fold(table.iter().map(|name| fold(name.bytes().map(u64::from))));
         fold([
@@ -467,6 +477,7 @@ impl BatchBuilder {
         servers.iter().try_for_each(|name| checked(name, "server"))?;
         let new_ids = servers.require_all(&self.servers, ModelError::UnknownServer)?;
         self.replicas.iter_mut().for_each(|s| s.0 = new_ids[s.index()]);
+        self.columns.renumber_servers(&new_ids);
         self.named_in = vec![0; servers.len()];
         (self.servers, self.fixed_servers) = (servers, true);
         Ok(())
@@ -505,16 +516,7 @@ impl BatchBuilder {
         if self.replicas.len() >= MAX_REPLICAS {
             return Err(ModelError::TooManyReplicas);
         }
-        let id = if self.fixed_servers {
-            self.servers.require(server, ModelError::UnknownServer)?
-        } else {
-            let id = self.servers.intern(server);
-            if id as usize == self.named_in.len() {
-                self.named_in.push(0);
-                checked(server, "server")?;
-            }
-            id
-        };
+        let id = self.server(server)?;
         // Requests are counted from 1 here; 0 means none.
         let this_request = self.n_requests() as u32 + 1;
         if std::mem::replace(&mut self.named_in[id as usize], this_request) == this_request {
@@ -522,6 +524,19 @@ impl BatchBuilder {
         }
         self.replicas.push(ServerId(id));
         Ok(())
+    }
+
+    /// The id of a server.
+    fn server(&mut self, name: &str) -> Result<u32, ModelError> {
+        if self.fixed_servers {
+            return self.servers.require(name, ModelError::UnknownServer);
+        }
+        let id = self.servers.intern(name);
+        if id as usize == self.named_in.len() {
+            self.named_in.push(0);
+            checked(name, "server")?;
+        }
+        Ok(id)
     }
 
     /// Completes a request with the replicas added since the last one. After an error the request is discarded.
@@ -567,7 +582,8 @@ impl BatchBuilder {
             }
             id
         };
-        self.columns.push(self.n_requests(), details)?;
+        let current = details.current.map(|name| self.server(name)).transpose()?;
+        self.columns.push(self.n_requests(), details, current)?;
         let is_whole = bytes == blocks.saturating_mul(self.block_bytes);
         if !is_whole && self.bytes.is_empty() {
             let before = (0..self.n_requests()).map(|i| self.blocks.get(i).map_or(1, |&blocks| blocks));
@@ -608,6 +624,7 @@ impl BatchBuilder {
             let (sorted, new_id) = self.servers.sorted_naturally();
             self.servers = sorted;
             self.replicas.iter_mut().for_each(|s| s.0 = new_id[s.index()]);
+            self.columns.renumber_servers(&new_id);
         }
         if !self.fixed_clients {
             let (sorted, new_id) = self.clients.sorted_naturally();
@@ -664,7 +681,7 @@ mod tests {
         let mut batch = BatchBuilder::in_blocks_of(10);
         batch.request("c", 1, &["s"]).unwrap();
         let details = [
-            Details { arrival_ns: Some(7), job: Some("j10"), chunk: Some("x") },
+            Details { arrival_ns: Some(7), job: Some("j10"), chunk: Some("x"), current: Some("t") },
             Details { job: Some("j2"), ..Details::default() },
         ];
         for (bytes, details) in [25, 40].into_iter().zip(&details) {

@@ -14,6 +14,8 @@ pub struct Details<'a> {
     pub job: Option<&'a str>,
     /// The name of the data.
     pub chunk: Option<&'a str>,
+    /// The server that serves it today.
+    pub current: Option<&'a str>,
 }
 
 /// The details of all requests. Each column is empty, or has an entry for each request.
@@ -22,6 +24,8 @@ pub(super) struct Columns {
     pub(super) arrivals_ns: Vec<u64>,
     pub(super) jobs: Labels,
     pub(super) chunks: Labels,
+    /// Ids of servers.
+    pub(super) current: Vec<u32>,
 }
 
 /// The name of each request, if it has one.
@@ -37,17 +41,24 @@ impl Columns {
     /// The same names without requests.
     pub(super) fn emptied(&self) -> Self {
         let emptied = |labels: &Labels| Labels { names: Arc::clone(&labels.names), ids: Vec::new() };
-        Self { arrivals_ns: Vec::new(), jobs: emptied(&self.jobs), chunks: emptied(&self.chunks) }
+        Self { jobs: emptied(&self.jobs), chunks: emptied(&self.chunks), ..Self::default() }
     }
 
-    /// Adds the details of the next request, after `n_requests` others. After an error nothing has changed.
-    pub(super) fn push(&mut self, n_requests: usize, details: &Details<'_>) -> Result<(), ModelError> {
-        let Details { arrival_ns, job, chunk } = *details;
+    /// Adds the details of the next request, after `n_requests` others, with the id of the server that serves it today.
+    /// After an error nothing has changed.
+    pub(super) fn push(
+        &mut self,
+        n_requests: usize,
+        details: &Details<'_>,
+        current: Option<u32>,
+    ) -> Result<(), ModelError> {
+        let Details { arrival_ns, job, chunk, .. } = *details;
         job.map_or(Ok(()), |name| checked(name, "job"))?;
         chunk.map_or(Ok(()), |name| checked(name, "chunk"))?;
         push(&mut self.arrivals_ns, n_requests, arrival_ns, 0);
         self.jobs.push(n_requests, job);
         self.chunks.push(n_requests, chunk);
+        push(&mut self.current, n_requests, current, NONE);
         Ok(())
     }
 
@@ -56,6 +67,17 @@ impl Columns {
         push(&mut self.arrivals_ns, n_requests, other.arrivals_ns.get(i).copied(), 0);
         push(&mut self.jobs.ids, n_requests, other.jobs.ids.get(i).copied(), NONE);
         push(&mut self.chunks.ids, n_requests, other.chunks.ids.get(i).copied(), NONE);
+        push(&mut self.current, n_requests, other.current.get(i).copied(), NONE);
+    }
+
+    /// The id of the server that serves request `i` today.
+    pub(super) fn current(&self, i: usize) -> Option<u32> {
+        self.current.get(i).copied().filter(|&id| id != NONE)
+    }
+
+    /// Gives servers other ids.
+    pub(super) fn renumber_servers(&mut self, new_id: &[u32]) {
+        self.current.iter_mut().filter(|id| **id != NONE).for_each(|id| *id = new_id[*id as usize]);
     }
 
     /// Renumbers names in natural order.

@@ -8,6 +8,7 @@ mod executor;
 mod explain;
 mod explain_clients;
 mod golden_2;
+mod lead;
 mod leases;
 mod machine;
 mod members;

@@ -5,7 +5,7 @@ use evenkeel::check::{self, Measures, Subject};
 use evenkeel::draw::Ties;
 use evenkeel::model::{self, Batch, Choice, Client, Cluster, Ratio, Schedule, Server, Speed};
 use evenkeel::order::colour;
-use evenkeel::plan::{Options, OrderBy, Plan, meets, plan};
+use evenkeel::plan::{Options, Plan, meets, plan};
 use evenkeel::policy::{self, Ask, Kind, OPTIMAL, Ordered, POLICIES, Policy, find};
 use evenkeel::select::replanned::{Replanned, TakeBack};
 use evenkeel::select::{Goal, aequi, first, optimal};
@@ -309,7 +309,7 @@ fn assert_replans(scene: &Scene, select: fn(&Batch, &Cluster) -> Choice) {
 
 /// What a policy plans, as the command would.
 fn plan_by(policy: &Policy, batch: &Batch, cluster: &Cluster) -> Plan {
-    let options = Options { policy, order: OrderBy::Usual, whole: false, ask: Ask::default() };
+    let options = Options { policy, ..Options::default() };
     plan(batch, cluster, &options).unwrap_or_else(|error| panic!("{}: {error}", policy.name))
 }
 

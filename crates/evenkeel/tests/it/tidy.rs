@@ -24,13 +24,14 @@ const BANNED_TEXT: [&str; 9] =
 const CORE_DEPENDENCIES: [&str; 5] = ["hashbrown", "rand_core", "rand_pcg", "smallvec", "thiserror"];
 
 /// Which rooms of the core each room may use. Use goes one way only.
-const ROOMS: [(&str, &[&str]); 19] = [
+const ROOMS: [(&str, &[&str]); 20] = [
     ("trace", &[]),
     ("model", &[]),
     ("draw", &[]),
     ("graph", &["model", "draw"]),
     ("bound", &["model", "graph"]),
     ("select", &["model", "graph", "bound", "draw"]),
+    ("lead", &["model", "graph", "bound", "draw", "select"]),
     ("order", &["model", "graph", "draw"]),
     ("bid", &["model", "graph", "draw", "trace"]),
     ("explain", &["model", "graph", "bound", "select"]),
@@ -42,8 +43,11 @@ const ROOMS: [(&str, &[&str]); 19] = [
     ("place", &["model", "draw", "observe", "trace"]),
     ("assign", &["model", "graph", "draw", "trace"]),
     ("run", &["model", "draw", "graph", "observe", "select", "trace"]),
-    ("policy", &["model", "bound", "draw", "select", "order", "bid", "queue", "place", "assign", "run"]),
-    ("plan", &["model", "bound", "check", "select", "policy"]),
+    (
+        "policy",
+        &["model", "bound", "draw", "select", "lead", "order", "bid", "queue", "place", "assign", "run"],
+    ),
+    ("plan", &["model", "bound", "check", "select", "lead", "policy"]),
 ];
 
 /// Which crates of the workspace each crate may depend on.

@@ -3,6 +3,7 @@
 mod arcs;
 pub(crate) mod balance;
 pub(crate) mod capped;
+pub(crate) mod cheapest;
 pub(crate) mod greedy;
 pub(crate) mod groups;
 pub(crate) mod level;
