@@ -12,7 +12,7 @@ import numpy
 import pandas
 import rustworkx
 import simpy
-from ortools.graph.python import max_flow
+from ortools.graph.python import max_flow, min_cost_flow
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import maximum_flow
 
@@ -67,6 +67,27 @@ class Batch:
                 least = middle + 1
         return least
 
+    def ortools_changes(self, capacity):
+        """The least cost if every request is at its first replica, and each change costs 1."""
+        requests = numpy.arange(self.n_requests, dtype=numpy.int32)
+        servers = numpy.arange(self.n_requests, self.n_requests + self.n_servers, dtype=numpy.int32)
+        sink = self.n_requests + self.n_servers
+        tail = numpy.concatenate([numpy.repeat(requests, self.copies), servers])
+        head = numpy.concatenate([self.replicas.ravel() + self.n_requests, numpy.full_like(servers, sink)])
+        capacities = numpy.ones(len(tail), dtype=numpy.int64)
+        capacities[-self.n_servers :] = capacity
+        costs = numpy.zeros(len(tail), dtype=numpy.int64)
+        costs[: self.n_requests * self.copies] = numpy.arange(self.n_requests * self.copies) % self.copies > 0
+        supplies = numpy.zeros(sink + 1, dtype=numpy.int64)
+        supplies[: self.n_requests] = 1
+        supplies[sink] = -self.n_requests
+        solver = min_cost_flow.SimpleMinCostFlow()
+        solver.add_arcs_with_capacity_and_unit_cost(tail, head, capacities, costs)
+        solver.set_nodes_supplies(numpy.arange(sink + 1, dtype=numpy.int32), supplies)
+        if solver.solve() != solver.OPTIMAL:
+            raise RuntimeError("OR-tools found no flow")
+        return int(solver.optimal_cost())
+
     def scipy_flow(self, capacity):
         out_degrees = numpy.ones(self.sink + 1, dtype=numpy.int32)
         out_degrees[0] = self.n_requests
@@ -113,6 +134,10 @@ class Peers:
     def ortools_flow(self, capacity):
         capacity = numpy.asarray(capacity)  # one for all servers, or one each
         return timed(lambda: self.batch.ortools_flow(capacity))
+
+    def ortools_changes(self, capacity):
+        capacity = numpy.asarray(capacity)
+        return timed(lambda: self.batch.ortools_changes(capacity))
 
     def ortools_search(self):
         return timed(self.batch.ortools_search)

@@ -2,7 +2,7 @@
 
 Started by `cargo xtask campaign live`, as root. Prints tables in Markdown. In each table all contestants read the same
 data in turn, several times; the least time of each counts. The bound is the number of bytes over the goodput of the links,
-as curl measures it in the same run. The scenarios of Opass have tables of their own.
+as curl measures it in the same run. The scenarios of Opass and Kafka have tables of their own.
 """
 
 import argparse
@@ -11,6 +11,7 @@ import sys
 
 import garage
 import hdfs
+import kafka
 import loopback
 import mirrors
 import objects
@@ -18,7 +19,7 @@ import opass
 import xrootd
 
 # Each brings up the cluster that its scenarios share.
-GROUPS = [mirrors, xrootd, garage, hdfs, opass, loopback, objects]
+GROUPS = [mirrors, xrootd, garage, hdfs, opass, kafka, loopback, objects]
 
 
 def main():

@@ -36,6 +36,8 @@ class Cluster:
         if kind == "hdfs":
             self.source, self.hadoop = state["source"], state["client"]
             self.environment["HADOOP_CONF_DIR"] = state["configuration"]
+        if kind == "kafka":
+            self.kafka, self.bootstrap = state["client"], state["bootstrap"]
 
     def sign_in(self, file):
         """Gives all tools the credentials, and curl its own options for them."""

@@ -5,6 +5,7 @@ mod clock;
 mod command;
 mod execute;
 mod goals;
+mod lead;
 mod peer;
 mod policies;
 mod program;
@@ -90,6 +91,7 @@ fn main() -> Result<ExitCode> {
     scaling::run(&race, &mut report)?;
     unequal::run(&race, &mut report)?;
     policies::run(&race, &mut report)?;
+    lead::run(&race, &mut report)?;
     tasks::run(&race, &mut report)?;
     execute::run(&race, &mut report)?;
     soak::run(&race, &mut report)?;

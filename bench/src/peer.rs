@@ -131,6 +131,11 @@ impl Peer {
         self.answer(&json!({ "do": "ortools_flow", "capacity": capacity.into() }))
     }
 
+    /// The fewest requests that change, if each is at its first replica and no server may have more than its capacity.
+    pub(crate) fn ortools_changes(&self, capacity: &[u64]) -> Result<Answer> {
+        self.answer(&json!({ "do": "ortools_changes", "capacity": capacity }))
+    }
+
     /// The least capacity that serves all requests, by OR-tools and binary search.
     pub(crate) fn ortools_search(&self) -> Result<Answer> {
         self.answer(&json!({ "do": "ortools_search" }))

@@ -1,6 +1,8 @@
 //! Long campaigns, not part of the tests.
 
-use crate::run::{Result, hdfs_native, require_cargo_tool, require_program, run_with, s5cmd, target};
+use crate::run::{
+    Result, hdfs_native, or_tools, require_cargo_tool, require_program, run_with, s5cmd, target,
+};
 
 /// One target for each reader, and one that plans any input that can be read.
 const TARGETS: &[(&str, &[u8])] = &[
@@ -114,6 +116,25 @@ pub(crate) fn hdfs_faults(options: &[&str]) -> Result<()> {
     let xtask = xtask.display().to_string();
     let campaign = ["bench/faults", "--evenkeel", &evenkeel, "--xtask", &xtask];
     run_with("python3", &[&campaign, options].concat(), &[("PYTHONDONTWRITEBYTECODE", "1")])
+}
+
+/// Primaries of a real Ceph cluster, balanced. Builds `evenkeel` unless the options name one.
+pub(crate) fn ceph(options: &[&str]) -> Result<()> {
+    leaders("bench/leaders/ceph.py", options)
+}
+
+fn leaders(program: &str, options: &[&str]) -> Result<()> {
+    require_program("python3", &["--version"], &["python3"])?;
+    let or_tools = or_tools()?;
+    let xtask = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    if !options.contains(&"--evenkeel") {
+        run_with("cargo", &["build", "--release", "--quiet", "-p", "evenkeel-cli"], &[])?;
+    }
+    let evenkeel = target().join("release/evenkeel").display().to_string();
+    let xtask = xtask.display().to_string();
+    let campaign = [program, "--evenkeel", &evenkeel, "--xtask", &xtask];
+    let variables = [("PYTHONDONTWRITEBYTECODE", "1"), ("PYTHONPATH", &*or_tools)];
+    run_with("python3", &[&campaign, options].concat(), &variables)
 }
 
 /// Runs each target on this many inputs, without sanitizers, so that a stable toolchain is enough.

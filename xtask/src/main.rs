@@ -1,6 +1,7 @@
 //! The project's own tasks. `cargo xtask` lists them.
 
 mod campaign;
+mod ceph_watch;
 mod cluster;
 mod licences;
 mod picture;
@@ -23,18 +24,25 @@ Tasks:
   cargo xtask slow-datanode [EVENKEEL]
                                     the picture in docs/slow-datanode.md: a parallel program on HDFS while one DataNode is
                                     slow, by Hadoop's client and by evenkeel assign; as root
+  cargo xtask ceph-watch [FIGURES]  the picture in docs/ceph.md: bandwidth and primaries of a Ceph cluster while OSDs
+                                    turn slow and recover and evenkeel balance watches; as root, 20 minutes. FIGURES is
+                                    what campaign ceph --watch --out wrote, to draw only
   cargo xtask campaign fuzz [N]     each reader on N inputs (default 1,000,000)
   cargo xtask campaign worlds [N]   the executor and bidding in N times as many random worlds as in the tests (default
                                     170, which makes a million)
   cargo xtask campaign faults [N]   the live client with N times as many random faults as in the tests (default 25: 600
                                     schedules with real sockets, 50,000 in simulated time)
   cargo xtask campaign live …       get against aria2, xrdcp, rclone, s5cmd, curl, Hadoop's client and hdfs-native, on
-                                    nginx, XRootD, Garage and HDFS, as tables; and parallel programs on HDFS by assign and
-                                    cat; as root. Options of bench/live, such as --mib 1024 --repeat 3 --only slow;
-                                    --help lists them
+                                    nginx, XRootD, Garage and HDFS, as tables; parallel programs on HDFS by assign and
+                                    cat; and consumers of Kafka with leaders by balance; as root. Options of bench/live,
+                                    such as --mib 1024 --repeat 3 --only slow; --help lists them
   cargo xtask campaign hdfs-faults [N] [--seed S]
                                     get from a real HDFS while its servers, blocks and files fail in N random schedules
                                     (default 300); as root. Options of bench/faults; --help lists them
+  cargo xtask campaign ceph [--release pacific|reef] [--watch | --kills N] …
+                                    read bandwidth of a real Ceph before and after evenkeel balance, with a slow OSD and
+                                    without; or while OSDs turn slow and are watched; or with balance killed N times in
+                                    the middle; as root. Options of bench/leaders/ceph.py; --help lists them
 ";
 
 fn main() -> ExitCode {
@@ -48,6 +56,8 @@ fn main() -> ExitCode {
         ["straggler", evenkeel] => straggler::straggler(Some(evenkeel)),
         ["slow-datanode"] => slow_datanode::slow_data_node(None),
         ["slow-datanode", evenkeel] => slow_datanode::slow_data_node(Some(evenkeel)),
+        ["ceph-watch"] => ceph_watch::ceph_watch(None),
+        ["ceph-watch", figures] => ceph_watch::ceph_watch(Some(figures)),
         ["campaign", "fuzz"] => campaign::fuzz("1000000"),
         ["campaign", "fuzz", runs] => campaign::fuzz(runs),
         ["campaign", "worlds"] => campaign::worlds("170"),
@@ -56,6 +66,7 @@ fn main() -> ExitCode {
         ["campaign", "faults", times] => campaign::faults(times),
         ["campaign", "live", options @ ..] => campaign::live(options),
         ["campaign", "hdfs-faults", options @ ..] => campaign::hdfs_faults(options),
+        ["campaign", "ceph", options @ ..] => campaign::ceph(options),
         ["cluster", rest @ ..] => return cluster::main(rest),
         _ => {
             print!("{HELP}{}", cluster::HELP);

@@ -125,6 +125,20 @@ pub(crate) fn s5cmd() -> Result<String> {
     Ok(program)
 }
 
+/// The folder of a Python package of OR-tools, for `PYTHONPATH`. The race has one in an environment of its own.
+pub(crate) fn or_tools() -> Result<String> {
+    const PACKAGE: &str = "ortools==9.15.6755";
+    let folder = cache(&PACKAGE.replace("==", "-")).display().to_string();
+    let mut import = Command::new("python3");
+    import.args(["-c", "import ortools.sat.python.cp_model"]).env("PYTHONPATH", &folder);
+    let works = import.stderr(Stdio::null()).status();
+    if !works.is_ok_and(|status| status.success()) {
+        require_program("python3", &["-m", "pip", "--version"], &["python3-pip"])?;
+        install("python3", &["-m", "pip", "install", "--quiet", "--target", &folder, PACKAGE])?;
+    }
+    Ok(folder)
+}
+
 /// The path of the program that reads HDFS by the crate `hdfs-native`. Builds it if it is missing or was changed.
 pub(crate) fn hdfs_native() -> Result<String> {
     let folder = cache("hdfs-native").display().to_string();

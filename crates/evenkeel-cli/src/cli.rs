@@ -1,7 +1,9 @@
 //! The arguments of each command. The help texts teach by example.
 
 mod assign;
+mod balance;
 mod cat;
+mod fewest;
 mod import;
 mod live;
 mod storage;
@@ -16,7 +18,12 @@ use evenkeel::select::opass_tenant::IMBALANCE_BLOCKS;
 use evenkeel_formats::{Reading, numbers};
 
 pub use assign::{AssignArgs, AssignFormat, By, RankName};
+pub use balance::{
+    BalanceArgs, BalanceStore, CephArgs, KafkaArgs, KafkaWeighName, LeadArgs, LocateStore, ProbeStore,
+    WatchArgs, WeighName,
+};
 pub use cat::CatArgs;
+pub use fewest::{FewestArgs, FewestName};
 pub use import::{
     CsvArgs, DealName, HdfsFsckArgs, ImportArgs, ImportOutput, ImportSource, MetalinkArgs, RcloneLsjsonArgs,
     S3InventoryArgs,
@@ -45,6 +52,7 @@ Start here:
   evenkeel compare batch.csv               all policies on it, side by side
   evenkeel simulate batch.csv              run it on a simulated cluster, under several policies
   evenkeel get --help                      read real data by a plan, from several mirrors at once
+  evenkeel balance --help                  who leads in Ceph and Kafka, by bytes, reads and speeds, without moving data
 
 A batch is a CSV file with one row per request: who wants how much, and which servers hold a copy.
   client,bytes,replicas
@@ -89,6 +97,8 @@ pub enum Command {
     Get(GetArgs),
     /// Draw what happened during a get: bytes per server over time, the plan beside the truth
     Replay(ReplayArgs),
+    /// Choose who leads in stores where one server leads each group of data: Ceph, Kafka
+    Balance(BalanceArgs),
     /// Make a batch of what is on real storage
     Locate(LocateArgs),
     /// Measure how fast servers send, and keep it in a servers file
@@ -296,6 +306,8 @@ Examples:
   evenkeel plan batch.csv --out plan.csv --steps steps.csv
   evenkeel plan batch.json --block 1MiB --json > summary.json
   zcat batch.csv.gz | evenkeel plan - --no-order --out -
+  evenkeel plan leaders.csv --no-order --fewest --out plan.csv      who leads, with the fewest changes
+  evenkeel plan leaders.csv --no-order --within 1.05                fewer changes, nearly as good
 
 The plan has one row per transfer: request,client,server,start,blocks. A request is its row in the batch, from 0; if \
 it is split between replicas, or interrupted and resumed, it has several rows. The summary has the length, the \
@@ -303,7 +315,9 @@ lower bound that no plan beats, and what forces it. With --out - the plan goes t
 to standard error.
 
 The steps are the same plan, ready to execute: start,end,client,server,request,chunk,offset,bytes, sorted by start. \
-Times are seconds if the servers file has rates. The byte ranges of a request do not overlap and cover it exactly.")]
+Times are seconds if the servers file has rates. The byte ranges of a request do not overlap and cover it exactly.
+
+If a batch has a column `current`, the server that serves each request today, --fewest finds the plan that changes the least of it, and how much fewer changes would do; with requests of one size exactly.")]
 pub struct PlanArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
@@ -311,6 +325,9 @@ pub struct PlanArgs {
     #[command(flatten)]
     #[allow(missing_docs)]
     pub policy: PolicyArgs,
+    #[command(flatten)]
+    #[allow(missing_docs)]
+    pub fewest: FewestArgs,
     /// Where to write the plan; `-` is standard output
     #[arg(long, value_name = "PLAN.csv")]
     pub out: Option<PathBuf>,

@@ -7,6 +7,7 @@
 mod balanced;
 mod client;
 mod health;
+pub mod lead;
 
 pub use balanced::{Balanced, BalancedOptions, MirrorReport};
 pub use client::{

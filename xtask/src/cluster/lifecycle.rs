@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::network::{self, Host, Link};
-use super::{Failure, Kind, garage, hdfs, list, nginx, text, xrootd};
+use super::{Failure, Kind, ceph, garage, hdfs, kafka, list, nginx, text, xrootd};
 use crate::run::{Result, output, require_program, target};
 
 /// How long servers may take to answer. They take a second or two, more on a busy machine.
@@ -31,20 +31,23 @@ pub(crate) struct Wish {
     pub(crate) disk: String,
     /// Has a folder `sN` for each server. In the state folder if absent.
     pub(crate) root: Option<PathBuf>,
-    /// How many nodes of Garage keep each object, or DataNodes each block.
+    /// How many nodes of Garage or OSDs of Ceph keep each object, DataNodes each block, or brokers each topic.
     pub(crate) replicas: u8,
     /// Two NameNodes, one of which stands by.
     pub(crate) is_pair: bool,
-    /// Properties of Hadoop.
+    /// Properties of Hadoop or Kafka, or options of Ceph.
     pub(crate) settings: Vec<(String, String)>,
+    /// What is for Ceph alone.
+    pub(crate) ceph: ceph::Options,
 }
 
 impl Wish {
-    fn name_nodes(&self) -> u8 {
-        match (self.kind, self.is_pair) {
-            (Kind::Hdfs, true) => 2,
-            (Kind::Hdfs, false) => 1,
-            _ => 0,
+    /// Hosts beside the servers that know what is where: NameNodes of HDFS, or Ceph's monitor and manager.
+    fn heads(&self) -> Vec<Host> {
+        match self.kind {
+            Kind::Hdfs => (1..=if self.is_pair { 2 } else { 1 }).map(Host::name_node).collect(),
+            Kind::Ceph => ceph::heads(),
+            _ => Vec::new(),
         }
     }
 }
@@ -64,7 +67,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    fn new(host: &Host, folder: PathBuf, state: &Path) -> Server {
+    pub(crate) fn new(host: &Host, folder: PathBuf, state: &Path) -> Server {
         Server { host: host.clone(), folder, home: state.join(&host.name), command: Vec::new(), pid: 0 }
     }
 
@@ -73,8 +76,12 @@ impl Server {
     }
 
     fn is_running(&self) -> bool {
-        // A process that has ended has no command line, even before anyone has waited for it.
-        fs::read(format!("/proc/{}/cmdline", self.pid)).is_ok_and(|line| !line.is_empty())
+        // A process that has ended stays as a zombie until someone has waited for it. Not by its command line, which is
+        // empty for a moment whenever a process becomes another program.
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid)).unwrap_or_default();
+        status
+            .lines()
+            .any(|line| line.starts_with("State:") && !line.contains("Z (") && !line.contains("X ("))
     }
 
     fn describe(&self, kind: Kind) -> Value {
@@ -115,10 +122,10 @@ pub(crate) fn up(wish: &Wish) -> std::result::Result<Value, Failure> {
     remove()?;
     let servers: Vec<Host> = (1..=wish.servers).map(Host::server).collect();
     let clients: Vec<Host> = (1..=wish.clients).map(Host::client).collect();
-    let name_nodes: Vec<Host> = (1..=wish.name_nodes()).map(Host::name_node).collect();
-    let hosts: Vec<&Host> = servers.iter().chain(&clients).chain(&name_nodes).collect();
+    let heads = wish.heads();
+    let hosts: Vec<&Host> = servers.iter().chain(&clients).chain(&heads).collect();
     let made = network::build(&state, &hosts).map_err(unsupported);
-    let made = made.and_then(|()| Ok(start(wish, &state, &servers, &clients, &name_nodes)?));
+    let made = made.and_then(|()| Ok(start(wish, &state, &servers, &clients, &heads)?));
     if made.is_err() {
         // The logs stay, since the error names them.
         network::remove()?;
@@ -127,26 +134,20 @@ pub(crate) fn up(wish: &Wish) -> std::result::Result<Value, Failure> {
 }
 
 /// Starts the servers in a network that exists, and waits until the first client can read from each.
-fn start(
-    wish: &Wish,
-    state: &Path,
-    servers: &[Host],
-    clients: &[Host],
-    name_nodes: &[Host],
-) -> Result<Value> {
+fn start(wish: &Wish, state: &Path, servers: &[Host], clients: &[Host], heads: &[Host]) -> Result<Value> {
     for server in servers {
         network::shape(&server.namespace(), Link::Network, &wish.rate)?;
         network::shape(&server.namespace(), Link::Disk, &wish.disk)?;
     }
     require_program("curl", &["--version"], &["curl"])?;
-    wish.kind.install()?;
+    wish.kind.install(wish)?;
     make_folder(state)?;
     let root = std::path::absolute(wish.root.clone().unwrap_or_else(|| state.join("data")));
     let root = root.map_err(|error| format!("cannot tell where the root folder is: {error}"))?;
     let mut servers: Vec<Server> =
         servers.iter().map(|host| Server::new(host, root.join(&host.name), state)).collect();
-    let mut name_nodes: Vec<Server> =
-        name_nodes.iter().map(|host| Server::new(host, state.join(&host.name).join("name"), state)).collect();
+    let mut heads: Vec<Server> =
+        heads.iter().map(|host| Server::new(host, state.join(&host.name).join("name"), state)).collect();
     let folders: Vec<&Path> = std::iter::once(&root)
         .chain(servers.iter().map(|server| &server.folder))
         .map(PathBuf::as_path)
@@ -159,10 +160,14 @@ fn start(
     write(&description_file(state), &described.to_string())?;
     folders.iter().try_for_each(|folder| make_folder(folder))?;
     if wish.kind == Kind::Hdfs {
-        hdfs::configure(state, &name_nodes, wish)?;
-        hdfs::prepare(state, &mut name_nodes)?;
+        hdfs::configure(state, &heads, wish)?;
+        hdfs::prepare(state, &mut heads)?;
+    }
+    if wish.kind == Kind::Ceph {
+        ceph::prepare(state, &mut heads, &servers, wish)?;
     }
     let rpc_secret = garage::random_hex(32)?;
+    let kafka_id = if wish.kind == Kind::Kafka { kafka::configure(state)? } else { String::new() };
     for server in &mut servers {
         make_folder(&server.home)?;
         server.command = match wish.kind {
@@ -170,11 +175,17 @@ fn start(
             Kind::Xrootd => xrootd::prepare(server)?,
             Kind::Garage => garage::prepare(server, wish.replicas, &rpc_secret)?,
             Kind::Hdfs => hdfs::prepare_data_node(state, server)?,
+            Kind::Ceph => ceph::prepare_osd(state, server)?,
+            Kind::Kafka => kafka::prepare(state, server, wish, &kafka_id)?,
         };
     }
-    name_nodes.iter_mut().chain(&mut servers).try_for_each(spawn)?;
+    heads.iter_mut().try_for_each(spawn)?;
+    if wish.kind == Kind::Ceph {
+        ceph::introduce(state, &heads, &servers, wish)?;
+    }
+    servers.iter_mut().try_for_each(spawn)?;
     let client = &clients[0];
-    name_nodes.iter().chain(&servers).try_for_each(|server| await_start(wish.kind, server, client))?;
+    heads.iter().chain(&servers).try_for_each(|server| await_start(wish.kind, server, client))?;
     if wish.kind == Kind::Garage {
         let credentials = state.join("credentials");
         garage::join(&servers, &credentials)?;
@@ -186,11 +197,23 @@ fn start(
         described["credentials"] = json!(credentials);
     }
     if wish.kind == Kind::Hdfs {
-        hdfs::join(state, &name_nodes, &servers, client)?;
+        hdfs::join(state, &heads, &servers, client)?;
         described["configuration"] = json!(hdfs::configuration(state));
         described["client"] = json!(hdfs::client(state));
         described["source"] = json!(hdfs::file_system(wish.is_pair));
-        described["name_nodes"] = name_nodes.iter().map(|node| node.describe(wish.kind)).collect();
+        described["name_nodes"] = heads.iter().map(|node| node.describe(wish.kind)).collect();
+    }
+    if wish.kind == Kind::Ceph {
+        ceph::join(state, &servers, wish)?;
+        described["configuration"] = json!(ceph::configuration(state));
+        described["tools"] = json!(ceph::tools(state));
+        described["release"] = json!(wish.ceph.release_name());
+        described["monitors"] = heads.iter().map(|head| head.describe(wish.kind)).collect();
+    }
+    if wish.kind == Kind::Kafka {
+        kafka::join(state, &servers, client)?;
+        described["client"] = json!(kafka::client(state));
+        described["bootstrap"] = json!(kafka::bootstrap(&servers));
     }
     described["servers"] = servers.iter().map(|server| server.describe(wish.kind)).collect();
     described["clients"] = clients
@@ -207,11 +230,10 @@ pub(crate) fn start_again(name: &str) -> Result<()> {
     let state = network::owner().unwrap_or_else(state_folder);
     let mut described = read(&state).unwrap_or_default();
     let kind = Kind::parse(text(&described["kind"])).ok_or("no cluster is up")?;
-    let parts = ["name_nodes", "servers"];
+    let parts = ["name_nodes", "monitors", "servers"];
     let found = parts.iter().flat_map(|part| list(&described[*part])).find(|server| server["name"] == name);
     let found = found.ok_or_else(|| format!("no server is called `{name}`"))?;
-    let hosts = (1..=network::SERVERS_MAX).flat_map(|number| [Host::server(number), Host::name_node(number)]);
-    let host = hosts.into_iter().find(|host| host.name == name).ok_or("a server has no address")?;
+    let host = Host::parse(name).ok_or("a server has no address")?;
     let mut server = Server::new(&host, PathBuf::from(text(&found["folder"])), &state);
     server.command = list(&found["command"]).map(|word| text(word).to_owned()).collect();
     server.pid = found["pid"].as_u64().unwrap_or_default() as u32;
@@ -249,6 +271,8 @@ fn spawn(server: &mut Server) -> Result<()> {
 fn await_start(kind: Kind, server: &Server, client: &Host) -> Result<()> {
     match kind {
         Kind::Hdfs => poll(server, || hdfs::has_started(server, client)),
+        Kind::Ceph => poll(server, || ceph::has_started(server)),
+        Kind::Kafka => poll(server, || kafka::has_started(server, client)),
         _ => await_answer(kind, server, client, &[], kind.first_status()),
     }
 }
@@ -299,6 +323,7 @@ fn remove() -> Result<bool> {
     states.extend(network::owner().filter(|owner| *owner != states[0]));
     let was_there = !network::namespaces().is_empty() || states.iter().any(|state| state.exists());
     network::remove()?;
+    ceph::remove_sockets();
     for state in states.iter().filter(|state| state.exists()) {
         let described = read(state).unwrap_or_default();
         let made = described["made"].as_array().map_or(&[][..], Vec::as_slice);
@@ -306,6 +331,8 @@ fn remove() -> Result<bool> {
             match described["kind"].as_str().and_then(Kind::parse) {
                 Some(Kind::Garage) => garage::remove_data(folder),
                 Some(Kind::Hdfs) => hdfs::remove_data(folder),
+                Some(Kind::Ceph) => ceph::remove_data(folder),
+                Some(Kind::Kafka) => kafka::remove_data(folder),
                 _ => {}
             }
             // Not if it holds files, which are others': in the state folder they go with it, elsewhere they stay.

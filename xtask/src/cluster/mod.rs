@@ -1,7 +1,9 @@
 //! `cargo xtask cluster`: real servers, which we did not write, in network namespaces with shaped links.
 
+mod ceph;
 mod garage;
 mod hdfs;
+mod kafka;
 mod lifecycle;
 mod network;
 mod nginx;
@@ -21,15 +23,20 @@ pub(crate) use selftest::{cluster, selftest};
 
 pub(crate) const HELP: &str = "\
   cargo xtask cluster KIND up …     real servers in network namespaces with shaped links, for tests and races, as root;
-                                    KIND is nginx, xrootd, garage or hdfs; replaces a cluster that is up
-      --servers N, --datanodes N    s1, s2 … at 10.77.0.11 … (default 8)
+                                    KIND is nginx, xrootd, garage, hdfs, ceph or kafka; replaces a cluster that is up
+      --servers N, --datanodes N    s1, s2 … at 10.77.0.11 … (default 8, for Kafka 6, for Ceph 6: osd.0, osd.1 …)
       --clients N                   c1, c2 … at 10.77.0.101 … (default 1)
       --rate RATE                   what each server may send, as tc reads it, or `none` (default 100mbit)
       --disk RATE                   what it may send to its own host and to others together, as from a disk (default none)
       --root DIR                    has the folder sN that server sN serves (default: in target/cluster)
-      --replicas N                  how many nodes of Garage keep each object (default 3), or DataNodes each block (2)
+      --replicas N                  how many nodes of Garage or OSDs keep each object (default 3), DataNodes each block (2),
+                                    or brokers each topic that does not say (3)
       --ha                          HDFS with two NameNodes: n1 is active, n2 stands by
-      --set NAME=VALUE              a property of Hadoop, such as dfs.block.access.token.enable=true; may be repeated
+      --set NAME=VALUE              a property of Hadoop, such as dfs.block.access.token.enable=true, or of Kafka's brokers,
+                                    or an option of Ceph, such as osd_heartbeat_grace=5; may be repeated
+      --pools NAME:GROUPS,…         pools of Ceph (default bench:64)
+      --release NAME                of Ceph: pacific, as Debian 12 has it (default), or reef, as Debian 13
+      --min-compat-client NAME      the release of the oldest clients that Ceph lets in (default luminous; for Reef reef)
       --json                        prints an object with servers and clients, and not only the addresses
   cargo xtask cluster [KIND] down   removes all of it
   cargo xtask cluster status        what is up
@@ -56,10 +63,13 @@ pub(crate) enum Kind {
     Xrootd,
     Garage,
     Hdfs,
+    Ceph,
+    Kafka,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 4] = [Kind::Nginx, Kind::Xrootd, Kind::Garage, Kind::Hdfs];
+    pub(crate) const ALL: [Kind; 6] =
+        [Kind::Nginx, Kind::Xrootd, Kind::Garage, Kind::Hdfs, Kind::Ceph, Kind::Kafka];
 
     fn parse(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
@@ -71,19 +81,23 @@ impl Kind {
             Kind::Xrootd => "xrootd",
             Kind::Garage => "garage",
             Kind::Hdfs => "hdfs",
+            Kind::Ceph => "ceph",
+            Kind::Kafka => "kafka",
         }
     }
 
-    fn install(self) -> Result<()> {
+    fn install(self, wish: &Wish) -> Result<()> {
         match self {
             Kind::Nginx => nginx::install(),
             Kind::Xrootd => xrootd::install(),
             Kind::Garage => garage::install(),
             Kind::Hdfs => hdfs::install(),
+            Kind::Ceph => ceph::install(&wish.ceph),
+            Kind::Kafka => kafka::install(),
         }
     }
 
-    /// Where a server's files are, as a web client names it.
+    /// Where a server's files are, as a web client names it, or where a broker answers. Ceph has none.
     fn address(self, host: &Host) -> String {
         let ip = host.address;
         match self {
@@ -91,21 +105,25 @@ impl Kind {
             Kind::Xrootd => format!("http://{ip}:8081/data/"),
             Kind::Garage => format!("http://{ip}:3900/{}/", garage::BUCKET),
             Kind::Hdfs => format!("{}/webhdfs/v1/", hdfs::address(host)),
+            Kind::Ceph => ceph::address(host),
+            Kind::Kafka => kafka::address(host),
         }
     }
 
-    /// The same as `evenkeel get` names it. A DataNode alone is no source.
+    /// The same as `evenkeel get` names it. A DataNode or broker alone is no source, nor is an OSD, which has Ceph's name
+    /// for it here.
     fn source(self, host: &Host) -> String {
         match self {
-            Kind::Nginx | Kind::Xrootd | Kind::Hdfs => self.address(host),
+            Kind::Nginx | Kind::Xrootd | Kind::Hdfs | Kind::Kafka => self.address(host),
             Kind::Garage => format!("s3://{}/?endpoint=http://{}:3900", garage::BUCKET, host.address),
+            Kind::Ceph => ceph::name(host),
         }
     }
 
-    /// The HTTP status of the address once the server is up. Garage knows no strangers.
+    /// The HTTP status of the address once the server is up. Garage knows no strangers, and Kafka no HTTP.
     fn first_status(self) -> &'static str {
         match self {
-            Kind::Nginx | Kind::Xrootd | Kind::Hdfs => "200",
+            Kind::Nginx | Kind::Xrootd | Kind::Hdfs | Kind::Ceph | Kind::Kafka => "200",
             Kind::Garage => "403",
         }
     }
@@ -114,9 +132,22 @@ impl Kind {
     fn replicas(self) -> u8 {
         match self {
             Kind::Nginx | Kind::Xrootd => 1,
-            Kind::Garage => 3,
+            Kind::Garage | Kind::Ceph | Kind::Kafka => 3,
             Kind::Hdfs => 2,
         }
+    }
+
+    /// How many servers there are, unless told otherwise.
+    fn servers(self) -> u8 {
+        match self {
+            Kind::Ceph | Kind::Kafka => 6,
+            _ => 8,
+        }
+    }
+
+    /// Whether its servers take settings.
+    fn has_settings(self) -> bool {
+        matches!(self, Kind::Hdfs | Kind::Ceph | Kind::Kafka)
     }
 }
 
@@ -172,8 +203,9 @@ fn command(args: &[&str]) -> std::result::Result<(), Failure> {
 }
 
 fn kind(name: &str) -> Result<Kind> {
-    Kind::parse(name)
-        .ok_or_else(|| format!("`{name}` is no kind of server; name nginx, xrootd, garage or hdfs"))
+    Kind::parse(name).ok_or_else(|| {
+        format!("`{name}` is no kind of server; name nginx, xrootd, garage, hdfs, ceph or kafka")
+    })
 }
 
 /// The namespace of a host that is up.
@@ -206,6 +238,18 @@ fn up(kind: Kind, options: &[&str]) -> std::result::Result<(), Failure> {
         println!("cargo xtask cluster exec c1 -- {} fs -ls /", text(&cluster["client"]));
         return Ok(());
     }
+    if kind == Kind::Ceph {
+        let configuration = text(&cluster["configuration"]);
+        println!("CEPH_CONF={configuration}");
+        println!("cargo xtask cluster exec c1 -- {}/ceph -c {configuration} status", text(&cluster["tools"]));
+        return Ok(());
+    }
+    if kind == Kind::Kafka {
+        let (kafka, bootstrap) = (text(&cluster["client"]), text(&cluster["bootstrap"]));
+        println!("{bootstrap}");
+        println!("cargo xtask cluster exec c1 -- {kafka} topics --bootstrap-server {bootstrap} --describe");
+        return Ok(());
+    }
     list(&cluster["servers"]).for_each(|server| println!("{}", text(&server["source"])));
     Ok(())
 }
@@ -232,7 +276,7 @@ fn hadoop() -> Result<String> {
 fn parse(kind: Kind, options: &[&str]) -> Result<(Wish, bool)> {
     let mut wish = Wish {
         kind,
-        servers: 8,
+        servers: kind.servers(),
         clients: 1,
         rate: "100mbit".to_owned(),
         disk: "none".to_owned(),
@@ -240,6 +284,7 @@ fn parse(kind: Kind, options: &[&str]) -> Result<(Wish, bool)> {
         replicas: kind.replicas(),
         is_pair: false,
         settings: Vec::new(),
+        ceph: ceph::Options::default(),
     };
     let mut is_json = false;
     let mut rest = options;
@@ -274,10 +319,16 @@ fn parse(kind: Kind, options: &[&str]) -> Result<(Wish, bool)> {
                 wish.is_pair = true;
                 rest
             }
-            ["--set", property, rest @ ..] if kind == Kind::Hdfs => {
+            [option @ ("--pools" | "--release" | "--min-compat-client"), value, rest @ ..]
+                if kind == Kind::Ceph =>
+            {
+                wish.ceph.set(option, value)?;
+                rest
+            }
+            ["--set", property, rest @ ..] if kind.has_settings() => {
                 let property = property.split_once('=').filter(|(name, _)| !name.is_empty());
                 let (name, value) =
-                    property.ok_or("--set takes a property of Hadoop, as in dfs.blocksize=1048576")?;
+                    property.ok_or("--set takes a name and a value, as in dfs.blocksize=1048576")?;
                 wish.settings.push((name.to_owned(), value.to_owned()));
                 rest
             }
@@ -319,7 +370,8 @@ fn status() -> Result<()> {
         return Ok(());
     };
     println!("{}", text(&cluster["kind"]));
-    for server in list(&cluster["name_nodes"]).chain(list(&cluster["servers"])) {
+    let heads = list(&cluster["name_nodes"]).chain(list(&cluster["monitors"]));
+    for server in heads.chain(list(&cluster["servers"])) {
         let (name, address) = (text(&server["name"]), text(&server["address"]));
         let namespace = namespace(name)?;
         let pid = server["pid"]
@@ -361,6 +413,10 @@ fn options() {
     assert_eq!(wish.settings, [("a.b".to_owned(), "c=d".to_owned())]);
     assert!(parse(Kind::Hdfs, &["--set", "=x"]).is_err());
     assert!(parse(Kind::Nginx, &["--ha"]).is_err());
+    let (wish, _) = parse(Kind::Ceph, &["--pools", "hot:8", "--set", "osd_op_queue=wpq"]).unwrap();
+    assert_eq!((wish.servers, wish.replicas, wish.settings.len()), (6, 3, 1));
+    assert!(parse(Kind::Ceph, &["--pools", "hot"]).is_err());
+    assert!(parse(Kind::Nginx, &["--pools", "hot:8"]).is_err());
     let few = parse(Kind::Garage, &["--servers", "2"]).unwrap_err();
     assert_eq!(few, "2 servers cannot keep 3 replicas; ask for fewer");
 }

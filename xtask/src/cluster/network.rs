@@ -24,11 +24,13 @@ const OWNER: &str = "/run/evenkeel-cluster";
 /// How many servers fit below the first client, and clients below the last address.
 pub(crate) const SERVERS_MAX: u8 = 90;
 pub(crate) const CLIENTS_MAX: u8 = 100;
+/// How many hosts of each other kind have an address.
+const HEADS_MAX: u8 = 10;
 
-/// A server, a client or a NameNode, with a namespace of its own.
+/// A server, a client, a NameNode of HDFS, or a monitor or manager of Ceph, with a namespace of its own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Host {
-    /// `s1`, `c1` or `n1`: its name in every `/etc/hosts`.
+    /// `s1`, `c1`, `n1`, `m1` or `g1`: its name in every `/etc/hosts`.
     pub(crate) name: String,
     pub(crate) address: Ipv4Addr,
 }
@@ -49,8 +51,35 @@ impl Host {
         Host { name: format!("n{number}"), address: Ipv4Addr::new(10, 77, 0, 200 + number) }
     }
 
+    /// The monitor with this number, from 1.
+    pub(crate) fn monitor(number: u8) -> Host {
+        Host { name: format!("m{number}"), address: Ipv4Addr::new(10, 77, 0, 220 + number) }
+    }
+
+    /// The manager with this number, from 1.
+    pub(crate) fn manager(number: u8) -> Host {
+        Host { name: format!("g{number}"), address: Ipv4Addr::new(10, 77, 0, 230 + number) }
+    }
+
+    /// The host of this name.
+    pub(crate) fn parse(name: &str) -> Option<Host> {
+        let number = name.get(1..)?.parse().ok().filter(|number| (1..=CLIENTS_MAX).contains(number))?;
+        match name.chars().next()? {
+            's' if number <= SERVERS_MAX => Some(Host::server(number)),
+            'c' => Some(Host::client(number)),
+            'n' if number <= HEADS_MAX => Some(Host::name_node(number)),
+            'm' if number <= HEADS_MAX => Some(Host::monitor(number)),
+            'g' if number <= HEADS_MAX => Some(Host::manager(number)),
+            _ => None,
+        }
+    }
+
     pub(crate) fn is_name_node(&self) -> bool {
         self.name.starts_with('n')
+    }
+
+    pub(crate) fn is_monitor(&self) -> bool {
+        self.name.starts_with('m')
     }
 
     pub(crate) fn namespace(&self) -> String {
@@ -241,7 +270,8 @@ fn ours_in(folder: &str) -> Vec<String> {
 }
 
 fn is_ours(namespace: &str) -> bool {
-    let number = ["ek-s", "ek-c", "ek-n"].iter().find_map(|kind| namespace.strip_prefix(kind));
+    let number =
+        ["ek-s", "ek-c", "ek-n", "ek-m", "ek-g"].iter().find_map(|kind| namespace.strip_prefix(kind));
     namespace == SWITCH || number.is_some_and(|number| number.parse::<u8>().is_ok())
 }
 
@@ -262,8 +292,19 @@ fn names_of_hosts() {
 }
 
 #[test]
+fn hosts_by_name() {
+    for host in [Host::server(90), Host::client(100), Host::name_node(2), Host::monitor(1), Host::manager(1)]
+    {
+        assert_eq!(Host::parse(&host.name), Some(host));
+    }
+    for none in ["", "s", "s0", "s91", "c101", "n11", "x1", "s1x"] {
+        assert_eq!(Host::parse(none), None, "{none}");
+    }
+}
+
+#[test]
 fn namespaces_of_others_are_left_alone() {
-    for ours in ["ek-sw", "ek-s1", "ek-c100", "ek-n1"] {
+    for ours in ["ek-sw", "ek-s1", "ek-c100", "ek-n1", "ek-m1", "ek-g1"] {
         assert!(is_ours(ours), "{ours}");
     }
     for other in ["ek-", "ek-s", "ek-sx", "ek-c-1", "ek-s1000", "s1", "ek-switch"] {

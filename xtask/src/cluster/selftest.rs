@@ -3,11 +3,12 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{Failure, Kind, garage, lifecycle, list, network, text};
+use super::{Failure, Kind, ceph, garage, kafka, lifecycle, list, network, text};
 use crate::run::{Result, output};
 use crate::test::build;
 
@@ -22,11 +23,18 @@ pub(crate) fn selftest(kinds: &[Kind]) -> std::result::Result<(), Failure> {
             // Without Kerberos too.
             options.extend(["--set", "dfs.namenode.delegation.token.always-use=true"]);
         }
-        // The second time.
-        let pair: &[&str] = if kind == Kind::Hdfs { &["--ha"] } else { &[] };
+        if kind == Kind::Ceph {
+            // Its manager hears of changes every five seconds otherwise, which is waited for at every step.
+            options.extend(["--set", "mgr_stats_period=1"]);
+        }
+        let second_time: &[&str] = match kind {
+            Kind::Hdfs => &["--ha"],
+            Kind::Ceph => &["--release", "reef"],
+            _ => &[],
+        };
         // In this process, which learns whether namespaces are allowed. All that follows is by the command line.
         let first = lifecycle::up(&super::parse(kind, &options)?.0)?;
-        let tested = test(kind, &first, &[&[kind.name(), "up"], &options[..], pair].concat());
+        let tested = test(kind, &first, &[&[kind.name(), "up"], &options[..], second_time].concat());
         if tested.is_err() {
             // The error matters more than one of tidying up.
             let _ = cluster(&["down"]);
@@ -36,8 +44,17 @@ pub(crate) fn selftest(kinds: &[Kind]) -> std::result::Result<(), Failure> {
         println!(
             "{}: up, read, shaped, read {}, killed, up again{}, down in {seconds:.1} s",
             kind.name(),
-            if kind == Kind::Hdfs { "by Hadoop's client and by a plan" } else { "by a plan" },
-            if kind == Kind::Hdfs { " with two NameNodes, one killed" } else { "" },
+            match kind {
+                Kind::Hdfs => "by Hadoop's client and by a plan",
+                Kind::Ceph => "by Ceph's client, balanced",
+                Kind::Kafka => "by Kafka's tools, led by others and back",
+                _ => "by a plan",
+            },
+            match kind {
+                Kind::Hdfs => " with two NameNodes, one killed",
+                Kind::Ceph => " as Reef",
+                _ => "",
+            },
         );
     }
     Ok(())
@@ -54,6 +71,9 @@ fn test(kind: Kind, first: &Value, up_again: &[&str]) -> Result<()> {
             stock_get(first)?;
             get_blocks(first)?;
         }
+        Kind::Ceph => get_objects(first)?,
+        // Who leads is no matter of reading: see below.
+        Kind::Kafka => {}
         _ => get(kind, first)?,
     }
     match kind {
@@ -74,15 +94,32 @@ fn test(kind: Kind, first: &Value, up_again: &[&str]) -> Result<()> {
             let host = node.trim_start_matches("http://").trim_end_matches("/webhdfs/v1/");
             conforms("a_real_webhdfs", &[&format!("EVENKEEL_TEST_WEBHDFS=webhdfs://{host}/websuite")])?;
         }
+        Kind::Ceph => balance(first)?,
+        Kind::Kafka => {
+            let broker = format!("EVENKEEL_TEST_KAFKA={}", text(&first["bootstrap"]));
+            conforms("lead_kafka::a_real_cluster", &[&broker])?;
+            conforms("the_page_on_kafka_with_a_real_one", &[&broker])?;
+        }
         Kind::Nginx | Kind::Xrootd => {}
     }
     cluster(&["shape", "s2", "none"])?;
     cluster(&["shape", "s2", "none"])?;
     expect("s2 without a limit", &line_of("s2")?, "unshaped")?;
     output(Command::new("kill").args(["-KILL", &pids(first)[2].to_string()]))?;
+    // A large process takes a moment.
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !line_of("s3")?.contains("ended") && Instant::now() < deadline {
+        sleep(Duration::from_millis(50));
+    }
     expect("s3, which was killed", &line_of("s3")?, "ended")?;
     cluster(&["start", "s3"])?;
     expect("s3, started again", &line_of("s3")?, "pid")?;
+    if kind == Kind::Ceph {
+        let program = format!("{}/ceph", text(&first["tools"]));
+        let ask = ["exec", "c1", "--", &program, "-c", text(&first["configuration"]), "osd", "stat"];
+        expect("Ceph", &cluster(&ask)?, "3 osds: 3 up")?;
+        get_objects(first)?;
+    }
 
     let printed = cluster(up_again)?;
     let second =
@@ -94,6 +131,9 @@ fn test(kind: Kind, first: &Value, up_again: &[&str]) -> Result<()> {
         cluster(&["hdfs", "activate", "n2"])?;
         stock_get(&second)?;
         get_blocks(&second)?;
+    }
+    if kind == Kind::Ceph {
+        balance(&second)?;
     }
     cluster(&[kind.name(), "down"])?;
     cluster(&[kind.name(), "down"])?;
@@ -108,6 +148,12 @@ fn read(kind: Kind, cluster: &Value) -> Result<()> {
     let login: Vec<&str> = login.iter().flatten().map(String::as_str).collect();
     if kind == Kind::Hdfs {
         return read_blocks(cluster, &bytes);
+    }
+    if kind == Kind::Ceph {
+        return put_objects(cluster, &bytes);
+    }
+    if kind == Kind::Kafka {
+        return kafka::read(cluster);
     }
     for (server, client) in list(&cluster["servers"]).zip(["c1", "c2", "c1"]) {
         let (folder, url) = (Path::new(text(&server["folder"])), format!("{}file", text(&server["address"])));
@@ -148,6 +194,42 @@ fn read_blocks(cluster: &Value, bytes: &str) -> Result<()> {
         expect(&url, &range, &bytes[offset..offset + 19])?;
     }
     Ok(())
+}
+
+/// Writes objects to Ceph by its own client, and reads them.
+fn put_objects(cluster: &Value, bytes: &str) -> Result<()> {
+    let file = original(cluster);
+    fs::write(&file, bytes).map_err(|error| format!("{}: {error}", file.display()))?;
+    for object in OBJECTS {
+        rados(cluster, "c1", &["put", object, &file.display().to_string()])?;
+    }
+    get_objects(cluster)
+}
+
+/// Chooses primaries by the commands of the how-to, over the network from a client.
+fn balance(cluster: &Value) -> Result<()> {
+    let path = std::env::var("PATH").unwrap_or_default();
+    let path = format!("PATH={}:{path}", text(&cluster["tools"]));
+    let cluster = format!("EVENKEEL_TEST_CEPH={}", text(&cluster["configuration"]));
+    conforms("the_page_on_ceph_with_a_real_one", &[&cluster, &path])
+}
+
+/// Reads the objects by Ceph's own client.
+fn get_objects(cluster: &Value) -> Result<()> {
+    let to = original(cluster).with_extension("copy");
+    for object in OBJECTS {
+        rados(cluster, "c2", &["get", object, &to.display().to_string()])?;
+        output(Command::new("cmp").args([&original(cluster), &to]))?;
+    }
+    Ok(())
+}
+
+const OBJECTS: [&str; 4] = ["a", "b", "c", "d"];
+
+fn rados(cluster: &Value, client: &str, args: &[&str]) -> Result<String> {
+    let program = format!("{}/rados", text(&cluster["tools"]));
+    let pool = ["exec", client, "--", &program, "-c", text(&cluster["configuration"]), "-p", "bench"];
+    self::cluster(&[&pool, args].concat())
 }
 
 /// Reads the file by Hadoop's own client.
@@ -254,6 +336,9 @@ fn nothing_is_left(kind: Kind, clusters: &[&Value]) -> Result<()> {
             return Err(format!("process {pid} is left: {}", line.replace('\0', " ")));
         }
     }
+    if let Some(folder) = ceph::left() {
+        return Err(format!("{folder} is left"));
+    }
     let mut folders =
         clusters.iter().flat_map(|cluster| list(&cluster["servers"])).map(|server| text(&server["folder"]));
     folders
@@ -272,7 +357,7 @@ fn line_of(host: &str) -> Result<String> {
     line.map(str::to_owned).ok_or_else(|| format!("the status does not name {host}: {status}"))
 }
 
-fn expect(what: &str, found: &str, expected: &str) -> Result<()> {
+pub(crate) fn expect(what: &str, found: &str, expected: &str) -> Result<()> {
     let is_there = found.contains(expected);
     is_there.then_some(()).ok_or_else(|| format!("{what}: expected {expected:?}, found {found:?}"))
 }

@@ -8,7 +8,7 @@ use evenkeel::policy::{OPTIMAL, POLICIES};
 use evenkeel_formats::numbers;
 use evenkeel_node::drives;
 
-use super::{ImportOutput, block};
+use super::{ImportOutput, LocateStore, block};
 
 fn policy_help() -> String {
     let names: Vec<&str> = POLICIES.iter().filter(|policy| drives(policy).is_ok()).map(|p| p.name).collect();
@@ -184,14 +184,21 @@ pub struct ReplayArgs {
 
 /// Arguments of `locate`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
 Examples:
+  evenkeel locate ceph --from ceph/ --out groups.csv   who leads what today; then score, explain, compare groups.csv
   evenkeel locate --mirror east/ --mirror west/ --trust sizes --out mirrors.csv
   evenkeel score mirrors.csv                      how far from the optimum reading it is today
   evenkeel locate --manifest manifest.csv --out replicas.csv
 
-The sources are those of evenkeel get. The batch has one request for each object, or with --split for each piece of it, so that every other command works on it.")]
+The sources are those of evenkeel get. The batch has one request for each object, or with --split for each piece of it, so that every other command works on it.",
+    args_conflicts_with_subcommands = true
+)]
 pub struct LocateArgs {
+    /// A store with leaders
+    #[command(subcommand)]
+    pub store: Option<LocateStore>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub source: SourceArgs,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::{SourceArgs, block};
+use super::{ProbeStore, SourceArgs, block};
 
 /// Real storage in place of a batch or tasks.
 #[derive(Debug, Default, Args)]
@@ -19,7 +19,8 @@ pub struct StorageArgs {
 
 /// Arguments of `probe`.
 #[derive(Debug, Args)]
-#[command(after_help = "\
+#[command(
+    after_help = "\
 Examples:
   evenkeel probe --mirror east/ --mirror west/ --trust sizes --seconds 1
   evenkeel probe --mirror east/ --mirror west/ --trust sizes --seconds 1 --out rates.csv
@@ -31,8 +32,15 @@ a plan uses them at the same time: what this machine can receive is then shared 
 has a turn of its own. The file has a row for each server: server,rate,slots, where the rate is bytes per second of all slots \
 together. A server that sends nothing is left out.
 
-Exit status: 0 all servers were measured, 1 some sent nothing, 2 wrong usage or input.")]
+The OSDs of a Ceph cluster are measured by `evenkeel probe ceph`; a folder of that name is ./ceph.
+
+Exit status: 0 all servers were measured, 1 some sent nothing, 2 wrong usage or input.",
+    args_conflicts_with_subcommands = true
+)]
 pub struct ProbeArgs {
+    /// A store with leaders
+    #[command(subcommand)]
+    pub store: Option<ProbeStore>,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub source: SourceArgs,

@@ -6,10 +6,11 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use evenkeel::bound::Bound;
 use evenkeel::check::{self, Measures, Subject};
-use evenkeel::model::{Ratio, Transfer};
+use evenkeel::lead::Changed;
+use evenkeel::model::{Fixed, Ratio, ServerId, Transfer};
 use evenkeel::plan::meets;
 use evenkeel::policy::{self, Kind};
-use evenkeel_formats::{self as formats, Bottleneck, Figure, Input, Summary};
+use evenkeel_formats::{self as formats, Bottleneck, Changes, Figure, Input, Summary};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -157,8 +158,31 @@ fn check_summary(
     if summary.optimal != meets(achieved.0.into(), summary.lower_bound.0.into()) {
         return Err("the summary is wrong about `optimal`".to_owned());
     }
+    if let Some(changes) = &summary.changes {
+        check_changes(input, changes, rows)?;
+    }
     if summary.plan_fingerprint != fingerprint {
         return Err("the plan is valid, but not the one that the summary was made for".to_owned());
+    }
+    Ok(())
+}
+
+/// Recounts what is changed of who serves today, and what the prices prove.
+fn check_changes(input: &Input, changes: &Changes, rows: &[Transfer]) -> Result<(), String> {
+    let Input { batch, cluster } = input;
+    let mut servers = vec![ServerId(0); batch.n_requests()];
+    rows.iter().for_each(|row| servers[row.request as usize] = row.server);
+    let changed = Changed::between(batch, &servers);
+    if (changed.requests, formats::changed_bytes(batch, &servers)) != (changes.requests, changes.bytes) {
+        return Err(format!("the summary is wrong about `changes`; there are {}", changed.requests));
+    }
+    let (cost, prices) = changes
+        .proof(batch)
+        .ok_or("the prices are for servers that the batch lacks, or for an unknown cost")?;
+    // What is printed may be rounded down.
+    let within = Figure(Fixed::from_nanos(changes.within.0.nanos() + 1).unwrap_or_default());
+    if check::cost(batch, cluster, within.0.into(), &prices, cost) < changes.at_least {
+        return Err("the prices do not prove that so many changes are needed".to_owned());
     }
     Ok(())
 }

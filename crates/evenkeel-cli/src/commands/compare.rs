@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, Result, bail, ensure};
 use evenkeel::check::{self, Subject};
 use evenkeel::model::{Ratio, Transfer};
-use evenkeel::plan::{Made, Options, OrderBy, Planner};
+use evenkeel::plan::{Made, Options, Planner};
 use evenkeel::policy::{self, Policy};
 use evenkeel::select::{Goal, optimal};
 use evenkeel_formats::{Bottleneck, Figure, Input};
@@ -166,7 +166,7 @@ fn row(input: &Input, name: &'static str, args: &CompareArgs, bound: Ratio) -> R
     let Input { batch, cluster } = input;
     let policy = known(name, "policy", Policy::plans)?;
     let ask = ask(Goal::Length, &args.tuning);
-    let planner = Planner::new(&Options { policy, order: OrderBy::Usual, whole: false, ask })?;
+    let planner = Planner::new(&Options { policy, ask, ..Options::default() })?;
     let start = Instant::now();
     let Made { choice, ordered, .. } = planner.order(batch, cluster, planner.choose(batch, cluster));
     let seconds = start.elapsed().as_secs_f64();

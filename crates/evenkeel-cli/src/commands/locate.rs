@@ -1,15 +1,46 @@
 //! `evenkeel locate`: a batch of what is on real storage.
 
-use anyhow::{Result, anyhow};
-use evenkeel_formats::import::Gathered;
+use std::path::Path;
 
+use anyhow::{Result, anyhow};
+use evenkeel::model::Server;
+use evenkeel_formats::import::Gathered;
+use evenkeel_formats::write_batch_csv;
+
+use super::balance::store::Store;
 use super::import::Import;
 use super::{Outcome, live};
-use crate::cli::{LocateArgs, SourceArgs};
+use crate::cli::{LocateArgs, LocateStore, SourceArgs};
+use crate::output::{printable, targets, tell};
+use crate::text::{count, pairs};
 
 pub(super) fn run(args: &LocateArgs) -> Result<Outcome> {
+    match &args.store {
+        Some(LocateStore::Ceph { store, out }) => return leaders(Store::ceph(store), out),
+        Some(LocateStore::Kafka { store, out }) => return leaders(Store::kafka(store)?, out),
+        None => {}
+    }
     let import = Import::new("locate", &args.output, &args.source.files(&args.sources))?;
     import.finish(gather(&args.source, &args.sources, args.output.split)?)
+}
+
+/// The groups of a store as a batch: each is a client of its own, its job is its pool, and `current` is who leads.
+fn leaders(mut store: Store, out: &Path) -> Result<Outcome> {
+    let [target] = targets([("--out", Some(out))], &[])?;
+    let look = live::runtime()?.block_on(store.engine.look())?;
+    let servers = vec![Server::default(); look.servers.len()];
+    let (batch, ..) = evenkeel_node::lead::batch(&look, servers)?;
+    if let Some(target) = target {
+        target.write(|file| write_batch_csv(&batch, file))?;
+    }
+    let mut rows = vec![
+        ("requests", count(batch.n_requests() as u64)),
+        ("servers", count(batch.n_servers() as u64)),
+        ("weighed by", store.weigh.to_owned()),
+    ];
+    rows.extend(look.left_alone.into_iter().map(|reason| ("left alone", reason)));
+    tell(&printable(&pairs(&rows)), &[Some(out)])?;
+    Ok(Outcome::Done)
 }
 
 /// The objects of sources, as requests of a batch. Larger ones than `split` are cut into pieces of that size.

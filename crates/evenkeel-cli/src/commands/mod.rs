@@ -2,6 +2,7 @@
 
 mod apply;
 mod assign;
+mod balance;
 mod cat;
 mod check;
 mod collective;
@@ -28,6 +29,7 @@ use anyhow::{Context, Result, anyhow};
 use evenkeel::bound::Bound;
 use evenkeel::check::{Forced, Subject};
 use evenkeel::draw::Ties;
+use evenkeel::lead::Wish;
 use evenkeel::model::{Batch, Cluster, Ratio};
 use evenkeel::plan::{NoPlan, Options, OrderBy, Planner};
 use evenkeel::policy::{self, Ask, Kind, OPTIMAL, Policy};
@@ -60,6 +62,7 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Apply(args) => apply::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Assign(args) => assign::run(&args),
+        Command::Balance(args) => balance::run(&args),
         Command::Cat(args) => cat::run(&args),
         Command::Collective(args) => collective::run(&args),
         Command::Place(args) => place::run(&args),
@@ -78,12 +81,12 @@ pub fn run(cli: Cli) -> Result<Outcome> {
 }
 
 /// The planner that the arguments select.
-fn planner(args: &PolicyArgs) -> Result<Planner<'static>> {
-    planner_of(args.policy.as_deref().unwrap_or(OPTIMAL.name), args)
+fn planner(args: &PolicyArgs, near_today: Option<Wish>) -> Result<Planner<'static>> {
+    planner_of(args.policy.as_deref().unwrap_or(OPTIMAL.name), args, near_today)
 }
 
 /// The same with another policy.
-fn planner_of(policy: &str, args: &PolicyArgs) -> Result<Planner<'static>> {
+fn planner_of(policy: &str, args: &PolicyArgs, near_today: Option<Wish>) -> Result<Planner<'static>> {
     let order = match &args.order {
         _ if args.no_order => OrderBy::Nobody,
         Some(order) => {
@@ -96,7 +99,7 @@ fn planner_of(policy: &str, args: &PolicyArgs) -> Result<Planner<'static>> {
         Objective::Max => Goal::Length,
     };
     let policy = known(policy, "policy", Policy::plans)?;
-    let options = Options { policy, order, whole: args.whole, ask: ask(goal, &args.tuning) };
+    let options = Options { policy, order, whole: args.whole, near_today, ask: ask(goal, &args.tuning) };
     Planner::new(&options).map_err(|error| match error {
         NoPlan::TwoOrders(policy) => {
             anyhow!("policy {policy} is itself an order; leave out --order, or name a policy that chooses replicas")

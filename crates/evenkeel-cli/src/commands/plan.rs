@@ -2,13 +2,14 @@
 
 use std::time::Instant;
 
-use anyhow::Result;
-use evenkeel::check::Subject;
+use anyhow::{Result, bail};
+use evenkeel::check::{self, Subject};
 use evenkeel::draw::Ties;
+use evenkeel::lead::Wish;
 use evenkeel::model::{self, Cluster, Ratio, Transfer};
 use evenkeel::plan::Plan;
 use evenkeel::policy::{Ask, SHORTEST};
-use evenkeel_formats::{self as formats, Bottleneck, Figure, Input, Seconds, Summary};
+use evenkeel_formats::{self as formats, Bottleneck, Changes, CurvePoint, Figure, Input, Seconds, Summary};
 
 use super::explain::advice::slots_hint;
 use super::{Outcome, in_words, planner, warn_of_hosts};
@@ -19,7 +20,8 @@ use crate::text::{count, pairs};
 use crate::units::Units;
 
 pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
-    let planner = planner(&args.policy)?;
+    let wish = args.fewest.wish(args.input.block);
+    let planner = planner(&args.policy, wish)?;
     let outputs = [("--out", args.out.as_deref()), ("--steps", args.steps.as_deref())];
     let [out, steps_out] = targets(outputs, &args.input.paths())?;
     let mut seconds = Seconds::default();
@@ -29,6 +31,9 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     let Input { batch, cluster } = &input;
     seconds.read = start.elapsed().as_secs_f64();
     warn_of_hosts(&planner, &input)?;
+    if wish.is_some() && !batch.has_current() {
+        bail!("the fewest changes of what? Add a column `current` with the server of each request today");
+    }
 
     let start = Instant::now();
     let chosen = planner.choose(batch, cluster);
@@ -38,7 +43,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
     seconds.order = start.elapsed().as_secs_f64();
     let plan = planner.prove(batch, cluster, made)?;
     let optimal = plan.is_optimal();
-    let Plan { choice, ordered, bound, forced, .. } = plan;
+    let Plan { choice, ordered, bound, forced, lead, .. } = plan;
     let max_load = Figure::from(choice.last_done(batch, cluster));
     let schedule = &ordered.schedule;
     drop(choice);
@@ -87,6 +92,10 @@ pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
         imbalance: (ask.imbalance != Ask::default().imbalance).then_some(ask.imbalance),
         max_concurrent: cluster.max_concurrent(),
         whole: planner.is_whole(),
+        changes: lead.zip(wish).map(|(lead, Wish { cost, .. })| {
+            let at_least = check::cost(batch, cluster, lead.target, &lead.prices, cost);
+            Changes::new(batch, &lead, cost, at_least)
+        }),
         batch_fingerprint: input.fingerprint(),
         plan_fingerprint: format!("{plan_fingerprint:016x}"),
         seconds,
@@ -135,9 +144,31 @@ fn for_people(summary: &Summary, cluster: &Cluster, units: &Units, hint: Option<
     rows.extend(summary.rounds.map(|n| ("rounds", count(n))));
     rows.extend(summary.compacted_length.map(|length| ("compacted", units.time(length))));
     rows.extend(summary.messages.map(|n| ("messages", count(n))));
+    if let Some(changes) = &summary.changes {
+        let what = format!("{} of {} requests", count(changes.requests), count(summary.requests));
+        let (done, unit) = match changes.fewest.as_str() {
+            "bytes" => (u128::from(changes.at_least) * u128::from(summary.block) >= changes.bytes, " blocks"),
+            _ => (changes.at_least >= changes.requests, ""),
+        };
+        let proof = match done {
+            true => "the fewest, proved".to_owned(),
+            false => format!("at least {}{unit} are needed", count(changes.at_least)),
+        };
+        rows.push(("changes", format!("{what}; {proof}")));
+        rows.push(("trade-off", trade_off(&changes.curve, summary.lower_bound)));
+    }
     rows.push(("lower bound", units.exact(summary.lower_bound)));
     rows.push(("because", in_words(&summary.bottleneck, summary.servers, units)));
     rows.push(("optimal", verdict));
     rows.extend(hint.map(|hint| ("hint", hint)));
     pairs(&rows)
+}
+
+/// How good a plan so many changes allow, as people read it.
+pub(super) fn trade_off(curve: &[CurvePoint], bound: Figure) -> String {
+    let point = |point: &CurvePoint| {
+        let ratio = Ratio::from(point.max_load.0).over(bound.0.into());
+        format!("{}: {ratio:.2} ×", count(point.requests))
+    };
+    curve.iter().map(point).collect::<Vec<_>>().join(", ")
 }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,11 +10,13 @@ use anyhow::Result;
 use evenkeel::model::{NameTable, Server};
 use evenkeel::observe::Warmth;
 use evenkeel_formats::{Nodes, write_servers};
+use evenkeel_node::lead::ceph::{PART_BYTES, WINDOW};
 use evenkeel_node::{Measurement, Probing, measure};
 use serde::Serialize;
 
+use super::balance::store::Store;
 use super::{Outcome, live};
-use crate::cli::ProbeArgs;
+use crate::cli::{ProbeArgs, ProbeStore};
 use crate::output::{printable, targets, tell};
 use crate::text::{size, table};
 
@@ -41,6 +44,9 @@ struct ServerSummary<'a> {
 }
 
 pub(super) fn run(args: &ProbeArgs) -> Result<Outcome> {
+    if let Some(ProbeStore::Ceph { store, out, json }) = &args.store {
+        return leaders(Store::ceph(store), out.as_deref(), *json);
+    }
     let [out] = targets([("--out", args.out.as_deref())], &args.source.files(&args.sources))?;
     let probing = Probing {
         slots: args.slots,
@@ -57,10 +63,29 @@ pub(super) fn run(args: &ProbeArgs) -> Result<Outcome> {
         out.write(|file| write_servers(&servers, 1, file))?;
     }
     let text = match args.json {
-        true => serde_json::to_string(&summary(args, &measured, &load))? + "\n",
+        true => serde_json::to_string(&summary(&probing, &measured, &load))? + "\n",
         false => printable(&told(&measured, &load)).into_owned(),
     };
     tell(&text, &[args.out.as_deref()])?;
+    Ok(if measured.iter().all(|server| server.rate.is_some()) { Outcome::Done } else { Outcome::Failed })
+}
+
+/// Measures the servers of a store by what they lead.
+fn leaders(mut store: Store, out: Option<&Path>, is_json: bool) -> Result<Outcome> {
+    let [target] = targets([("--out", out)], &[])?;
+    let measured = live::runtime()?.block_on(async {
+        let look = store.engine.look().await?;
+        Ok::<_, anyhow::Error>(store.engine.measure(&look).await?)
+    })?;
+    let probing = Probing { slots: 1, range_bytes: PART_BYTES, window: WINDOW, one_by_one: false };
+    if let Some(target) = target {
+        target.write(|file| write_servers(&servers_file(&measured, &Load::new(), 1), 1, file))?;
+    }
+    let text = match is_json {
+        true => serde_json::to_string(&summary(&probing, &measured, &Load::new()))? + "\n",
+        false => printable(&told(&measured, &Load::new())).into_owned(),
+    };
+    tell(&text, &[out])?;
     Ok(if measured.iter().all(|server| server.rate.is_some()) { Outcome::Done } else { Outcome::Failed })
 }
 
@@ -77,7 +102,7 @@ fn servers_file(measured: &[Measurement], load: &Load, slots: u32) -> Nodes<Serv
     Nodes { rates, warmth, ..Nodes::new(names, nodes) }
 }
 
-fn summary<'a>(args: &ProbeArgs, measured: &'a [Measurement], load: &Load) -> Summary<'a> {
+fn summary<'a>(probing: &Probing, measured: &'a [Measurement], load: &Load) -> Summary<'a> {
     let server = |server: &'a Measurement| ServerSummary {
         server: &server.name,
         rate: server.rate,
@@ -87,9 +112,9 @@ fn summary<'a>(args: &ProbeArgs, measured: &'a [Measurement], load: &Load) -> Su
     };
     Summary {
         format: 1,
-        seconds: args.seconds,
-        slots: args.slots,
-        alone: args.alone,
+        seconds: probing.window.as_secs(),
+        slots: probing.slots,
+        alone: probing.one_by_one,
         servers: measured.iter().map(server).collect(),
     }
 }

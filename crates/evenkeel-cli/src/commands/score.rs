@@ -61,7 +61,7 @@ struct Row {
 }
 
 pub(super) fn run(args: &ScoreArgs) -> Result<Outcome> {
-    let planner = &planner(&args.policy)?;
+    let planner = &planner(&args.policy, None)?;
     let stdin = Path::new("-");
     if args.plan.as_deref() == Some(stdin) && args.input.paths().contains(&stdin) {
         bail!("standard input can only be read once; name a file for the batch or the plan");
@@ -187,7 +187,7 @@ fn of_the_usual(args: &ScoreArgs, input: &Input, planner: &Planner<'_>) -> Resul
     };
     let mut policies = Vec::new();
     for name in USUAL {
-        let usual = planner_of(name, &args.policy)?;
+        let usual = planner_of(name, &args.policy, None)?;
         match measured(&usual, input, &planned(&usual, input)) {
             Ok(measures) => policies.push(row(name, &measures)),
             Err(fault) => return invalid(args, &fault),

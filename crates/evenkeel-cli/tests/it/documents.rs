@@ -41,6 +41,7 @@ fn the_examples_in_the_help() {
         printf 'object,offset,bytes\\n17,0,4194304\\n' > writes.csv;
         mkdir east west; seq 1000 > east/numbers; cp east/numbers west;
         printf 'key,bytes,replicas\\nnumbers,3893,east/numbers|west/numbers\\n' > manifest.csv;
+        (echo server,speed; printf 'osd.%d,1\\n' {0..5}) > osds.csv;
         printf 'task,bytes,replicas\\nt0,1,s0|s1\\n' > tasks.csv; printf 'process,server\\np0,s0\\n' > procs.csv",
         folder.path(),
     );
@@ -64,6 +65,7 @@ fn the_examples_in_the_help() {
         "replay",
         "locate",
         "probe",
+        "balance",
         "import",
         "import hdfs-fsck",
         "import metalink",
@@ -142,12 +144,18 @@ fn cluster() -> Cluster {
 }
 
 fn copy_examples(to: &Path) {
+    copy_folder(&root().join("examples"), to);
+}
+
+fn copy_folder(from: &Path, to: &Path) {
     fs::create_dir_all(to).unwrap();
-    for entry in fs::read_dir(root().join("examples")).unwrap() {
-        let entry = entry.unwrap();
-        // Folders are programs of their own.
-        if entry.file_type().unwrap().is_file() {
-            fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+    for entry in fs::read_dir(from).unwrap() {
+        let (path, to) = (entry.as_ref().unwrap().path(), to.join(entry.unwrap().file_name()));
+        if path.is_file() {
+            fs::copy(path, to).unwrap();
+        } else if !path.join("Cargo.toml").exists() {
+            // Others are programs of their own.
+            copy_folder(&path, &to);
         }
     }
 }
@@ -253,4 +261,57 @@ fn matches(pattern: &str, line: &str) -> bool {
         }
     }
     rest.ends_with(last)
+}
+
+/// The page on Ceph, with a real cluster: `EVENKEEL_TEST_CEPH` is its configuration. What it shows as `sh` is run there.
+#[test]
+fn the_page_on_ceph_with_a_real_one() {
+    let Ok(conf) = std::env::var("EVENKEEL_TEST_CEPH") else {
+        println!("skipped: EVENKEEL_TEST_CEPH names no cluster; `cargo xtask cluster selftest ceph` does");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let run = |line: &str| bash(&format!("export CEPH_CONF='{conf}'; {line}"), folder.path());
+    let sets = "ceph pg dump pgs_brief -f json 2>/dev/null | python3 -c \"import json, sys; print(sorted(
+        (group['pgid'], sorted(group['acting'])) for group in json.load(sys.stdin)['pg_stats']))\"";
+    let leaders = "ceph pg dump pgs_brief -f json 2>/dev/null | python3 -c \"import json, sys; print(sorted(
+        (group['pgid'], group['acting_primary']) for group in json.load(sys.stdin)['pg_stats']))\"";
+    run("rados bench -p bench 3 write -b 1048576 -t 4 --no-cleanup > /dev/null");
+    let (sets_before, leaders_before) = (run(sets), run(leaders));
+    let mut changed = false;
+    for line in shell_lines("ceph.md") {
+        println!("$ {line}");
+        run(&line);
+        if line.contains("--apply") {
+            assert_eq!(run(sets), sets_before, "after {line}: groups have other OSDs");
+        }
+        changed |= line.contains("--record undo.json") && run(leaders) != leaders_before;
+        if line.contains("--undo undo.json --apply") {
+            assert_eq!(run(leaders), leaders_before, "not all was taken back");
+        }
+    }
+    assert!(changed, "nothing was changed at all");
+}
+
+/// The page on Kafka, with a real cluster: `EVENKEEL_TEST_KAFKA` is one of its brokers.
+#[test]
+fn the_page_on_kafka_with_a_real_one() {
+    let Ok(broker) = std::env::var("EVENKEEL_TEST_KAFKA") else {
+        println!("skipped: EVENKEEL_TEST_KAFKA names no broker; `cargo xtask cluster selftest kafka` does");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    for line in shell_lines("kafka.md") {
+        println!("$ {line}");
+        bash(&line.replace("broker1:9092", &broker), folder.path());
+    }
+}
+
+/// What a page shows as `sh`, line by line.
+fn shell_lines(page: &str) -> Vec<String> {
+    let text = fs::read_to_string(root().join("docs").join(page)).unwrap();
+    let blocks = text.split("```sh\n").skip(1).map(|block| block.split("```").next().unwrap());
+    let lines: Vec<String> = blocks.flat_map(str::lines).map(str::to_owned).collect();
+    assert!(lines.len() >= 3, "{page}: {lines:?}");
+    lines
 }

@@ -6,6 +6,7 @@ mod apply;
 mod assign;
 mod assign_storage;
 mod bad_input;
+mod balance;
 mod browser;
 #[allow(dead_code)] // the tests of sources use the rest
 #[path = "../../../evenkeel-store/tests/it/bucket.rs"]

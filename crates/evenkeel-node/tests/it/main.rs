@@ -5,6 +5,8 @@
 mod balanced;
 mod faults;
 mod files;
+mod lead;
+mod lead_kafka;
 mod listing;
 mod parts;
 mod policies;

@@ -3,7 +3,7 @@
 use evenkeel::check::Subject;
 use evenkeel::explain::{CopyAdvice, Explanation, PERCENTS};
 use evenkeel::model::{ExtraCopy, Ratio};
-use evenkeel_formats::{Bottleneck, Figure};
+use evenkeel_formats::{Bottleneck, CurvePoint, Figure};
 use serde::Serialize;
 
 use super::advice::{self, ClientsObject, subject_name};
@@ -27,6 +27,8 @@ pub(super) struct Object<'a> {
     twice_as_fast: Option<FasterObject<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     for_clients: Vec<ClientsObject>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    today: Option<TodayObject<'a>>,
     loads: Vec<LoadObject<'a>>,
 }
 
@@ -58,6 +60,14 @@ struct FasterObject<'a> {
     server: &'a str,
     speed: Figure,
     lower_bound: Figure,
+}
+
+/// Who serves today.
+#[derive(Serialize)]
+struct TodayObject<'a> {
+    max_load: Figure,
+    least_max_load: Figure,
+    curve: &'a [CurvePoint],
 }
 
 #[derive(Serialize)]
@@ -97,6 +107,11 @@ impl Report {
                 lower_bound: advice.bound.value.into(),
             }),
             for_clients: clients.iter().map(|advice| advice::as_object(advice, &self.units)).collect(),
+            today: self.today.as_ref().map(|today| TodayObject {
+                max_load: today.max_load.into(),
+                least_max_load: today.bound.into(),
+                curve: &today.curve,
+            }),
             loads: self
                 .loads
                 .iter()

@@ -11,10 +11,12 @@ use anyhow::Result;
 use evenkeel::bound::Proof;
 use evenkeel::check::Subject;
 use evenkeel::explain::{CopyAdvice, Explanation, PERCENTS, explain};
+use evenkeel::lead::{self, Wish};
 use evenkeel::model::{ClientId, ExtraCopy, Ratio, Server, ServerId};
 use evenkeel::select::{Goal, optimal};
-use evenkeel_formats::{self as formats, Bottleneck, Input};
+use evenkeel_formats::{self as formats, Bottleneck, CurvePoint, Input};
 
+use super::plan::trade_off;
 use super::{Outcome, in_words, n_distinct, verified};
 use crate::cli::ExplainArgs;
 use crate::input::read_input;
@@ -39,7 +41,8 @@ pub(super) fn run(args: &ExplainArgs) -> Result<Outcome> {
     let proof = &explanation.bound.proof;
     let units = Units::new(&input.batch, &input.cluster);
     let bottleneck = Bottleneck::new(&input.batch, &input.cluster, proof, forced);
-    let report = Report { loads: loads(&input, proof), units, input, explanation, bottleneck };
+    let (loads, today) = (loads(&input, proof), Today::new(&input));
+    let report = Report { input, units, explanation, bottleneck, loads, today };
     if let Some(out) = out {
         out.write(|file| report.write_copies(file))?;
     }
@@ -62,6 +65,35 @@ struct Report {
     explanation: Explanation,
     bottleneck: Bottleneck,
     loads: Vec<Load>,
+    today: Option<Today>,
+}
+
+/// Who serves today, and what fewer or more changes would make of it.
+struct Today {
+    max_load: Ratio,
+    bound: Ratio,
+    curve: Vec<CurvePoint>,
+}
+
+impl Today {
+    /// None if the batch does not tell who serves today.
+    fn new(input: &Input) -> Option<Self> {
+        let Input { batch, cluster } = input;
+        batch.has_current().then(|| {
+            let lead = lead::fewest(batch, cluster, &Wish::default());
+            let curve = lead.curve.iter().map(CurvePoint::from).collect();
+            Self { max_load: lead::today(batch, cluster), bound: lead.bound.value, curve }
+        })
+    }
+
+    fn for_people(&self, units: &Units) -> String {
+        let ratio = self.max_load.over(self.bound);
+        format!(
+            "Today the busiest server is done at {}, {ratio:.2} × the least possible. After so many changes (`plan --fewest`): {}.\n",
+            units.exact(self.max_load),
+            trade_off(&self.curve, self.bound.into())
+        )
+    }
 }
 
 /// The work of a server in the most even plan.
@@ -117,7 +149,8 @@ impl Report {
             }
         };
         let why = in_words(&self.bottleneck, n_servers, units);
-        let mut text = format!("{what}: {why}.\n{}\nWhat would help:\n\n", self.paces());
+        let today = self.today.as_ref().map(|today| today.for_people(units)).unwrap_or_default();
+        let mut text = format!("{what}: {why}.\n{}{today}\nWhat would help:\n\n", self.paces());
         let share = |value: Ratio| match bound.value.numerator() {
             0 => String::new(),
             _ => format!("{:+.1} %", 100.0 * (value.over(bound.value) - 1.0)),

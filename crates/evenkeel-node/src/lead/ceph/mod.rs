@@ -1,0 +1,394 @@
+//! Ceph: the primary of each placement group serves its reads.
+//!
+//! Read and changed by the `ceph` command, as its operators do. From Reef on a map says who is the primary of a group
+//! (`pg-upmap-primary`). From Luminous to Quincy it can list a group's OSDs (`pg-upmap`), the primary first: the same
+//! OSDs in another order, so that no data moves. An entry is taken away again only where CRUSH alone has the same OSDs
+//! with the wanted primary first, which `osdmaptool` tells.
+
+mod access;
+mod answers;
+mod caution;
+mod groups;
+mod measure;
+mod served;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use async_trait::async_trait;
+
+use super::{Change, Engine, EngineError, Look, Script};
+use crate::Measurement;
+pub use access::Client;
+use answers::{Balancer, Features, OsdDump, Pg, Setting, Tree, parse};
+use caution::release;
+pub use measure::{PART_BYTES, WINDOW};
+use served::Served;
+
+/// How often is asked whether groups have settled.
+const POLL: Duration = Duration::from_millis(500);
+
+/// What a group weighs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Weigh {
+    /// One each.
+    Count,
+    /// The bytes that it holds.
+    Bytes,
+    /// What was read of it lately.
+    Reads,
+}
+
+/// Where answers come from.
+#[derive(Clone, Debug)]
+pub enum Access {
+    /// The cluster itself.
+    Live(Client),
+    /// A folder of what `ceph` printed; to weigh reads, two folders, the earlier first.
+    Files(Vec<PathBuf>),
+}
+
+/// What is looked at, and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where answers come from.
+    pub access: Access,
+    /// Only these pools; all if empty.
+    pub pools: Vec<String>,
+    /// What groups weigh.
+    pub weigh: Weigh,
+    /// For how long reads are counted at least.
+    pub over: Duration,
+    /// Speeds of device classes, such as `ssd`.
+    pub class_speeds: BTreeMap<String, f64>,
+    /// Change things even if Ceph's own balancer would undo it.
+    pub despite_balancer: bool,
+}
+
+/// How a cluster is told who leads.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Method {
+    /// `pg-upmap`: all OSDs of a group, in order.
+    #[default]
+    Upmap,
+    /// `pg-upmap-primary`.
+    Primary,
+}
+
+/// A Ceph cluster.
+#[derive(Debug)]
+pub struct Ceph {
+    options: Options,
+    /// What the last look found that commands depend on.
+    method: Method,
+    /// Groups with an entry that says who leads, and those of them whose set CRUSH alone would give, by its order.
+    entries: HashMap<String, Option<Vec<u32>>>,
+    reads: Reads,
+    served: Served,
+}
+
+/// What was read of each group.
+#[derive(Debug, Default)]
+struct Reads {
+    since: Option<Instant>,
+    counts_kb: HashMap<String, u64>,
+    weights: HashMap<String, u64>,
+}
+
+/// All that is asked for in one look.
+#[derive(Debug)]
+struct Answers {
+    osds: OsdDump,
+    groups: Vec<Pg>,
+    tree: Tree,
+    /// None if the manager has no balancer that answers.
+    balancer: Option<Balancer>,
+    features: Features,
+    settings: Vec<Setting>,
+}
+
+impl Ceph {
+    /// A cluster; nothing is asked yet.
+    pub fn new(options: Options) -> Self {
+        let (method, entries) = (Method::default(), HashMap::new());
+        Self { options, method, entries, reads: Reads::default(), served: Served::default() }
+    }
+
+    fn client(&self) -> Result<&Client, EngineError> {
+        match &self.options.access {
+            Access::Live(client) => Ok(client),
+            Access::Files(_) => Err(EngineError(
+                "files cannot be changed or measured; run it where the `ceph` command works, without --from"
+                    .to_owned(),
+            )),
+        }
+    }
+
+    async fn ask(&self) -> Result<Answers, EngineError> {
+        let folder = match &self.options.access {
+            Access::Live(client) => return ask_live(client, self.options.weigh).await,
+            Access::Files(folders) => folders.last().cloned().unwrap_or_default(),
+        };
+        let needed = |name: &str| {
+            let missing = || {
+                let command = name.trim_end_matches(".json").replace('-', " ");
+                let file = folder.join(name);
+                EngineError(format!("{}: no such file; make it by `ceph {command} -f json`", file.display()))
+            };
+            access::file(&folder, name)?.ok_or_else(missing)
+        };
+        let optional = |name: &str| access::file(&folder, name);
+        Ok(Answers {
+            osds: parse("osd-dump.json", &needed("osd-dump.json")?)?,
+            groups: answers::groups("pg-dump.json", &needed("pg-dump.json")?)?,
+            tree: parse_if("osd-tree.json", optional("osd-tree.json")?)?,
+            balancer: Some(parse_if("balancer-status.json", optional("balancer-status.json")?)?),
+            features: parse_if("features.json", optional("features.json")?)?,
+            settings: parse_if("config-dump.json", optional("config-dump.json")?)?,
+        })
+    }
+
+    /// The OSDs of all groups as CRUSH alone has them, if `osdmaptool` is there to tell.
+    async fn crush_sets(&self) -> Option<HashMap<String, Vec<u32>>> {
+        let Access::Live(client) = &self.options.access else { return None };
+        let file = std::env::temp_dir().join(format!("evenkeel-osdmap-{}", std::process::id()));
+        let path = file.display().to_string();
+        let asked = async {
+            client.ceph(&["osd", "getmap", "-o", &path]).await.ok()?;
+            // It takes no options of a client.
+            let bare = Client { patience: client.patience, ..Client::default() };
+            let mut command = bare.command("osdmaptool");
+            command.args([&path, "--test-map-pgs-dump-all"]);
+            bare.output(command, "osdmaptool").await.ok()
+        };
+        let printed = asked.await;
+        let _ = std::fs::remove_file(&file);
+        Some(answers::crush_sets(&String::from_utf8_lossy(&printed?)))
+    }
+
+    /// What each group weighs. To weigh reads for the first time, it waits and looks again.
+    async fn weigh(&mut self, answers: Answers) -> Result<(Answers, HashMap<String, u64>), EngineError> {
+        if self.options.weigh != Weigh::Reads {
+            return Ok((answers, HashMap::new()));
+        }
+        let mut answers = answers;
+        match (&self.options.access, self.reads.since) {
+            (Access::Files(folders), _) => {
+                let [earlier, _] = &folders[..] else {
+                    return Err(EngineError(
+                        "to weigh reads, files of two looks are needed; name two folders, --from EARLIER --from LATER"
+                            .to_owned(),
+                    ));
+                };
+                let text = access::file(earlier, "pg-dump.json")?;
+                let earlier = answers::groups("pg-dump.json", &text.unwrap_or_default())?;
+                self.reads.count(&earlier);
+                self.reads.count(&answers.groups);
+            }
+            (Access::Live(_), None) => {
+                self.reads.count(&answers.groups);
+                tokio::time::sleep(self.options.over).await;
+                answers = self.ask().await?;
+                self.reads.count(&answers.groups);
+            }
+            (Access::Live(_), Some(since)) => {
+                if since.elapsed() >= self.options.over {
+                    self.reads.count(&answers.groups);
+                }
+            }
+        }
+        Ok((answers, self.reads.weights.clone()))
+    }
+}
+
+impl Reads {
+    /// Takes note of the counters: what was read since the last time is what groups weigh now.
+    fn count(&mut self, groups: &[Pg]) {
+        for group in groups {
+            let Some(now_kb) = group.stat_sum.map(|sum| sum.num_read_kb) else { continue };
+            // A new primary may know less of what was read; the group weighs what it did until it is counted again.
+            let before_kb = self.counts_kb.insert(group.pgid.clone(), now_kb);
+            if let Some(read_kb) = before_kb.and_then(|before_kb| now_kb.checked_sub(before_kb)) {
+                self.weights.insert(group.pgid.clone(), read_kb.saturating_mul(1024));
+            }
+        }
+        self.since = Some(Instant::now());
+    }
+}
+
+async fn ask_live(client: &Client, weigh: Weigh) -> Result<Answers, EngineError> {
+    const OSD_DUMP: [&str; 4] = ["osd", "dump", "-f", "json"];
+    let groups = if weigh == Weigh::Count { "pgs_brief" } else { "pgs" };
+    // Groups first: a pool that is deleted meanwhile is then missing in the map, and not the other way round.
+    let printed = client.ceph(&["pg", "dump", groups, "-f", "json"]).await?;
+    let groups = answers::groups("ceph pg dump", &printed)?;
+    drop(printed);
+    let (osds, tree, balancer, features, settings) = tokio::join!(
+        client.ceph(&OSD_DUMP),
+        client.ceph(&["osd", "tree", "-f", "json"]),
+        client.ceph(&["balancer", "status", "-f", "json"]),
+        client.ceph(&["features", "-f", "json"]),
+        client.ceph(&["config", "dump", "-f", "json"]),
+    );
+    Ok(Answers {
+        osds: parse("ceph osd dump", &osds?)?,
+        groups,
+        tree: parse("ceph osd tree", &tree?)?,
+        balancer: balancer.ok().map(|text| parse("ceph balancer status", &text)).transpose()?,
+        features: parse("ceph features", &features?)?,
+        settings: parse("ceph config dump", &settings?)?,
+    })
+}
+
+fn parse_if<T: serde::de::DeserializeOwned + Default>(
+    what: &str,
+    text: Option<Vec<u8>>,
+) -> Result<T, EngineError> {
+    text.map_or_else(|| Ok(T::default()), |text| parse(what, &text))
+}
+
+#[async_trait]
+impl Engine for Ceph {
+    fn name(&self) -> &'static str {
+        "ceph"
+    }
+
+    async fn look(&mut self) -> Result<Look, EngineError> {
+        let answers = self.ask().await?;
+        let (answers, read) = self.weigh(answers).await?;
+        let Answers { osds, groups: placed, tree, balancer, features, settings } = answers;
+        self.served.count(&placed);
+        let release_of_osds = release(&osds.require_osd_release);
+        self.method = if release_of_osds >= release("reef") { Method::Primary } else { Method::Upmap };
+        let entries = match self.method {
+            Method::Primary => &osds.pg_upmap_primaries,
+            Method::Upmap => &osds.pg_upmap,
+        };
+        self.entries = entries.iter().map(|entry| (entry.pgid.clone(), None)).collect();
+        if !self.entries.is_empty()
+            && let Some(mut sets) = self.crush_sets().await
+        {
+            // With other entries, CRUSH is not all there is.
+            let others = osds.pg_upmap_items.iter().map(|entry| &entry.pgid);
+            let others: HashSet<&String> = match self.method {
+                Method::Upmap => others.collect(),
+                Method::Primary => others.chain(osds.pg_upmap.iter().map(|entry| &entry.pgid)).collect(),
+            };
+            for (pgid, set) in &mut self.entries {
+                *set = sets.remove(pgid).filter(|_| !others.contains(pgid));
+            }
+        }
+        let mut look = Look {
+            store: osds.fsid.clone(),
+            servers: groups::members(&osds, &tree, &self.options.class_speeds),
+            refusals: caution::refusals(&osds, balancer.as_ref(), &features, self.options.despite_balancer),
+            remarks: caution::remarks(balancer.is_some(), &settings, &tree, &self.options.class_speeds),
+            ..Look::default()
+        };
+        groups::add_groups(&mut look, &osds, placed, &self.options, &read)?;
+        Ok(look)
+    }
+
+    fn commands(&self, _look: &Look, changes: &[Change]) -> Result<Vec<Script>, EngineError> {
+        let mut text = "#!/bin/sh\n# The same OSDs lead other groups; no data moves.\nset -eu\n".to_owned();
+        let options = match &self.options.access {
+            Access::Live(client) => client.options(),
+            Access::Files(_) => Vec::new(),
+        };
+        let options: String = options.iter().fold(String::new(), |text, option| text + " " + &quoted(option));
+        for change in changes {
+            let args = self.args(change)?.join(" ");
+            let _ = writeln!(text, "ceph{options} {args}  # {} -> {}", change.from, change.to);
+        }
+        Ok(vec![Script { kind: "commands", text }])
+    }
+
+    async fn apply(&mut self, _look: &Look, changes: &[Change]) -> Result<(), EngineError> {
+        let client = self.client()?;
+        for change in changes {
+            let args = self.args(change)?;
+            client.ceph(&args.iter().map(String::as_str).collect::<Vec<_>>()).await?;
+        }
+        let deadline = Instant::now() + client.patience;
+        loop {
+            let printed = client.ceph(&["pg", "dump", "pgs_brief", "-f", "json"]).await?;
+            let groups = answers::groups("ceph pg dump", &printed)?;
+            match unsettled(&groups, changes) {
+                None => return Ok(()),
+                Some(reason) if Instant::now() > deadline => {
+                    let seconds = client.patience.as_secs();
+                    return Err(EngineError(format!("{reason}, {seconds} s after it was told to change")));
+                }
+                Some(_) => tokio::time::sleep(POLL).await,
+            }
+        }
+    }
+
+    async fn measure(&mut self, look: &Look) -> Result<Vec<Measurement>, EngineError> {
+        measure::measure(self.client()?, look, Duration::MAX).await
+    }
+
+    async fn measure_briefly(&mut self, look: &Look) -> Result<Vec<Measurement>, EngineError> {
+        let mut measured = measure::measure(self.client()?, look, measure::BRIEF).await?;
+        for (measured, served) in measured.iter_mut().zip(self.served.rates(look)) {
+            measured.rate = measured.rate.map(|rate| rate + served);
+        }
+        Ok(measured)
+    }
+}
+
+impl Ceph {
+    /// What `ceph` is told to make a change.
+    fn args(&self, change: &Change) -> Result<Vec<String>, EngineError> {
+        if !change.is_a_reordering() {
+            return Err(EngineError(format!("group {} would get other OSDs", change.group)));
+        }
+        let number = |name: &String| {
+            let number: Option<u32> = name.strip_prefix("osd.").and_then(|number| number.parse().ok());
+            number.ok_or_else(|| EngineError(format!("`{name}` is no OSD; OSDs are called osd.0 and so on")))
+        };
+        let after: Vec<u32> = change.after.iter().map(number).collect::<Result<_, _>>()?;
+        let to = number(&change.to)?;
+        let crush_has_it = self.entries.get(&change.group).and_then(Option::as_ref).is_some_and(|set| {
+            let same = |a: &[u32], b: &[u32]| a.len() == b.len() && a.iter().all(|osd| b.contains(osd));
+            set.first() == Some(&to) && same(set, &after) && same(&after, set)
+        });
+        let mut args = vec!["osd".to_owned()];
+        args.extend(match (self.method, crush_has_it) {
+            (Method::Upmap, true) => vec!["rm-pg-upmap".to_owned(), change.group.clone()],
+            (Method::Primary, true) => vec!["rm-pg-upmap-primary".to_owned(), change.group.clone()],
+            (Method::Primary, false) => {
+                vec!["pg-upmap-primary".to_owned(), change.group.clone(), to.to_string()]
+            }
+            (Method::Upmap, false) => {
+                let osds = after.iter().map(u32::to_string);
+                ["pg-upmap".to_owned(), change.group.clone()].into_iter().chain(osds).collect()
+            }
+        });
+        Ok(args)
+    }
+}
+
+/// Why changes have not been carried out yet.
+fn unsettled(groups: &[Pg], changes: &[Change]) -> Option<String> {
+    let groups: HashMap<&str, &Pg> = groups.iter().map(|group| (&*group.pgid, group)).collect();
+    changes.iter().find_map(|change| {
+        let Change { group, to, .. } = change;
+        match groups.get(&**group) {
+            None => Some(format!("group {group} is gone")),
+            Some(found) if format!("osd.{}", found.acting_primary) != *to => {
+                Some(format!("group {group} is led by osd.{}, not by {to}", found.acting_primary))
+            }
+            Some(found) if !found.is_clean() => Some(format!("group {group} is {}", found.state)),
+            Some(_) => None,
+        }
+    })
+}
+
+/// A word as a shell reads it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:".contains(c);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
+}
