@@ -51,7 +51,11 @@ fn finish(command: &mut Command) -> Result<()> {
     }
 }
 
-/// What a program prints. If it fails, the first line of what it complains about is the error.
+/// How many lines of a complaint are kept from its beginning, and from its end.
+const LINES: usize = 12;
+
+/// What a program prints. If it fails, what it complains about is the error: the first lines, which say what, and of a long
+/// complaint the last ones, too, which often say why.
 pub(crate) fn output(command: &mut Command) -> Result<String> {
     let output = like_a_shell(command).output();
     let output =
@@ -60,8 +64,12 @@ pub(crate) fn output(command: &mut Command) -> Result<String> {
         return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let complaint = String::from_utf8_lossy(&output.stderr);
-    let complaint = complaint.lines().find(|line| !line.trim().is_empty());
-    let complaint = complaint.map_or_else(|| format!("ended with {}", output.status), str::to_owned);
+    let lines: Vec<&str> = complaint.lines().filter(|line| !line.trim().is_empty()).collect();
+    let complaint = match lines.len() {
+        0 => format!("ended with {}", output.status),
+        n if n <= 2 * LINES => lines.join("\n"),
+        n => [&lines[..LINES], &["[…]"], &lines[n - LINES..]].concat().join("\n"),
+    };
     Err(format!("{}: {complaint}", line(command)))
 }
 

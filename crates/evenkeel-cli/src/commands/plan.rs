@@ -16,7 +16,7 @@ use super::{Outcome, in_words, planner, warn_of_hosts};
 use crate::cli::PlanArgs;
 use crate::input::read_input;
 use crate::output::{targets, tell};
-use crate::text::{count, pairs};
+use crate::text::{count, pairs, size};
 use crate::units::Units;
 
 pub(super) fn run(args: &PlanArgs) -> Result<Outcome> {
@@ -146,15 +146,7 @@ fn for_people(summary: &Summary, cluster: &Cluster, units: &Units, hint: Option<
     rows.extend(summary.messages.map(|n| ("messages", count(n))));
     if let Some(changes) = &summary.changes {
         let what = format!("{} of {} requests", count(changes.requests), count(summary.requests));
-        let (done, unit) = match changes.fewest.as_str() {
-            "bytes" => (u128::from(changes.at_least) * u128::from(summary.block) >= changes.bytes, " blocks"),
-            _ => (changes.at_least >= changes.requests, ""),
-        };
-        let proof = match done {
-            true => "the fewest, proved".to_owned(),
-            false => format!("at least {}{unit} are needed", count(changes.at_least)),
-        };
-        rows.push(("changes", format!("{what}; {proof}")));
+        rows.push(("changes", format!("{what}; {}", fewest(changes, summary.block))));
         rows.push(("trade-off", trade_off(&changes.curve, summary.lower_bound)));
     }
     rows.push(("lower bound", units.exact(summary.lower_bound)));
@@ -162,6 +154,22 @@ fn for_people(summary: &Summary, cluster: &Cluster, units: &Units, hint: Option<
     rows.push(("optimal", verdict));
     rows.extend(hint.map(|hint| ("hint", hint)));
     pairs(&rows)
+}
+
+/// What is proved of the cost of a plan, as people read it.
+pub(super) fn fewest(changes: &Changes, block: u64) -> String {
+    if changes.fewest == "bytes" {
+        let at_least = u128::from(changes.at_least) * u128::from(block);
+        let bytes = size(changes.bytes as f64);
+        return match at_least >= changes.bytes {
+            true => format!("{bytes}, the fewest, proved"),
+            false => format!("{bytes}; at least {} are needed", size(at_least as f64)),
+        };
+    }
+    match changes.at_least >= changes.requests {
+        true => "the fewest, proved".to_owned(),
+        false => format!("at least {} are needed", count(changes.at_least)),
+    }
 }
 
 /// How good a plan so many changes allow, as people read it.

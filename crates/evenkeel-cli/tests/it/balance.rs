@@ -88,12 +88,50 @@ fn refusals() {
     assert!(told.contains("balancer is active in mode upmap-read"), "{told}");
     let told = strings(&planned(folder.path(), &["--despite-balancer"])["refusals"]);
     assert!(!told.contains("balancer"), "{told}");
+    for unset in ["unknown", ""] {
+        let folder = files(|osds, _| osds["require_min_compat_client"] = json!(unset));
+        let told = strings(&planned(folder.path(), &[])["refusals"]);
+        assert!(told.contains("set-require-min-compat-client luminous"), "{unset}: {told}");
+    }
     let output = evenkeel(folder.path(), &["--from", ".", "--apply"]);
-    assert_eq!(output.status.code(), Some(1));
-    assert!(text(&output.stderr).contains("refused: pg-upmap-primary needs"), "{}", text(&output.stderr));
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("files cannot be changed"), "{}", text(&output.stderr));
+    let output = evenkeel(folder.path(), &["--from", ".", "--watch", "--looks", "1"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("add --no-measure"), "{}", text(&output.stderr));
     assert!(!folder.path().join("evenkeel-undo-ceph.json").exists());
     let commands = text(&evenkeel(folder.path(), &["--from", ".", "--out", "-"]).stdout);
     assert!(commands.contains("ceph osd pg-upmap-primary 2."), "{commands}");
+}
+
+/// Neither what is read nor an undo file is replaced by what is written.
+#[test]
+fn inputs_and_undo_files_are_kept() {
+    let folder = files(|_, _| {});
+    let undo = r#"{"format":1,"engine":"ceph","store":"x","changes":[]}"#;
+    fs::write(folder.path().join("undo.json"), undo).unwrap();
+    for (out, told) in [("osd-dump.json", "osd-dump.json"), ("undo.json", "it is an undo file")] {
+        let before = fs::read(folder.path().join(out)).unwrap();
+        let output = evenkeel(folder.path(), &["--from", ".", "--out", out]);
+        assert_eq!(output.status.code(), Some(2), "{out}");
+        assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+        assert_eq!(fs::read(folder.path().join(out)).unwrap(), before);
+    }
+    let output = evenkeel(folder.path(), &["--from", ".", "--undo", "undo.json", "--pool", "bench"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("leave out --pool"), "{}", text(&output.stderr));
+}
+
+/// What keeps a leader that must not lead is told.
+#[test]
+fn nobody_else_can_lead() {
+    let folder = files(|osds, _| {
+        for osd in osds["osds"].as_array_mut().unwrap() {
+            osd["in"] = json!(0);
+        }
+    });
+    let told = strings(&planned(folder.path(), &[])["left_alone"]);
+    assert!(told.contains("of osd.5, which must not lead (it is out): no other member can"), "{told}");
 }
 
 /// Servers files give speeds, and say who must not lead.

@@ -17,6 +17,7 @@ pub async fn carry_out(
     step: usize,
     mut told: impl FnMut(usize),
 ) -> Result<Look, EngineError> {
+    engine.recorded(&record.groups().map(str::to_owned).collect());
     let mut look = engine.look().await?;
     let mut expected = planned.clone();
     let mut n_done = 0;

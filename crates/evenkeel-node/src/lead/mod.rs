@@ -36,6 +36,9 @@ pub trait Engine: Debug + Send {
     /// several.
     fn commands(&self, look: &Look, changes: &[Change]) -> Result<Vec<Script>, EngineError>;
 
+    /// Is told which groups were changed by us before. What an operator set for others may be replaced, never removed.
+    fn recorded(&mut self, _groups: &HashSet<String>) {}
+
     /// Makes a few changes and returns when the store has carried them out, or fails when it has not in good time. The
     /// caller looks before and after, and stops if anything else has changed.
     async fn apply(&mut self, look: &Look, changes: &[Change]) -> Result<(), EngineError>;

@@ -1,6 +1,5 @@
 //! From a look to changes: who leads instead.
 
-use evenkeel::bound::Cost;
 use evenkeel::check::{self, Forced, Subject};
 use evenkeel::lead::{self, Lead, Wish};
 use evenkeel::model::{
@@ -81,14 +80,6 @@ pub fn plan(look: &Look, servers: Vec<Server>, rates: Vec<u64>, wish: &Wish) -> 
         forced,
         changes,
     })
-}
-
-impl Planned {
-    /// Whether the cost is proved to be the least for what is reached.
-    pub fn is_fewest(&self, cost: Cost) -> bool {
-        let changed = self.lead.changed;
-        self.at_least >= if cost == Cost::Changes { changed.requests } else { changed.blocks }
-    }
 }
 
 /// What it means that a server leads a group, unless it does already.

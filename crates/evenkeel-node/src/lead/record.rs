@@ -1,13 +1,16 @@
 //! The undo file: who led before anything was changed.
 //!
 //! A step is on disk here before it is made, so that whatever was done can be undone, wherever the command was stopped.
-//! A group that changes again keeps who led it first.
+//! A group that changes again keeps who led it first, and all whom it was to be given to: a step that is stopped half-way
+//! leaves some groups with their earlier leader. One command at a time uses a file; it holds a lock beside it.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
 use super::{Change, Engine, EngineError, Look};
@@ -22,6 +25,8 @@ pub struct Record {
     content: Content,
     /// Where each group is in the list.
     positions: HashMap<String, usize>,
+    /// Held by who may write.
+    _lock: Option<Lock>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -29,7 +34,78 @@ struct Content {
     format: u32,
     engine: String,
     store: String,
-    changes: Vec<Change>,
+    changes: Vec<Recorded>,
+}
+
+/// A group, from how it was at first to how it was to be last.
+#[derive(Debug, Serialize, Deserialize)]
+struct Recorded {
+    #[serde(flatten)]
+    change: Change,
+    /// Others that it was given to in between.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    between: Vec<String>,
+}
+
+impl Recorded {
+    fn is_ours(&self, leader: &String) -> bool {
+        [&self.change.from, &self.change.to].contains(&leader) || self.between.contains(leader)
+    }
+
+    /// The group changes once more.
+    fn extend(&mut self, change: &Change) {
+        if self.change.has_same_members(change) {
+            let to = std::mem::replace(&mut self.change.to, change.to.clone());
+            self.between.retain(|leader| *leader != change.to);
+            if to != self.change.to && to != self.change.from && !self.between.contains(&to) {
+                self.between.push(to);
+            }
+            self.change.after.clone_from(&change.after);
+        } else {
+            // Its data has moved since: there is no way back to what was before.
+            *self = Self { change: change.clone(), between: Vec::new() };
+        }
+    }
+}
+
+/// Keeps other commands from writing the same record. Its file goes away with it.
+#[derive(Debug)]
+struct Lock {
+    _file: File,
+    path: PathBuf,
+}
+
+impl Lock {
+    fn take(record: &Path) -> Result<Self, EngineError> {
+        let mut path = record.to_owned().into_os_string();
+        path.push(".lock");
+        let path = PathBuf::from(path);
+        let failed = |error: std::io::Error| EngineError(format!("{}: {error}", path.display()));
+        loop {
+            let mut options = File::options();
+            let file = options.create(true).truncate(false).write(true).open(&path).map_err(failed)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Err(rustix::io::Errno::WOULDBLOCK) => {
+                    return Err(EngineError(format!(
+                        "{}: another command is using this undo file; wait for it, or name another file",
+                        record.display()
+                    )));
+                }
+                locked => locked.map_err(|error| failed(error.into()))?,
+            }
+            // Who had it before may have removed the file meanwhile.
+            let held = file.metadata().map_err(failed)?.ino();
+            if fs::metadata(&path).is_ok_and(|found| found.ino() == held) {
+                return Ok(Self { _file: file, path });
+            }
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
 }
 
 /// What undoes a record.
@@ -44,8 +120,20 @@ pub struct Undo {
 }
 
 impl Record {
-    /// The record of a store in this file; an empty one if there is no such file yet.
+    /// The record of a store in this file, to be written; an empty one if there is no such file yet. Fails while another
+    /// command has it open.
     pub fn open(path: &Path, engine: &dyn Engine, look: &Look) -> Result<Self, EngineError> {
+        let lock = Lock::take(path)?;
+        Ok(Self { _lock: Some(lock), ..Self::view(path, engine, look)? })
+    }
+
+    /// Whether a file is a record, which must not be replaced by anything else.
+    pub fn is_one(path: &Path) -> bool {
+        Self::read(path).is_ok()
+    }
+
+    /// The same only to be looked at.
+    pub fn view(path: &Path, engine: &dyn Engine, look: &Look) -> Result<Self, EngineError> {
         if !path.exists() {
             let content = Content {
                 format: 1,
@@ -53,7 +141,7 @@ impl Record {
                 store: look.store.clone(),
                 changes: Vec::new(),
             };
-            return Ok(Self { path: path.to_owned(), content, positions: HashMap::new() });
+            return Ok(Self { path: path.to_owned(), content, positions: HashMap::new(), _lock: None });
         }
         let record = Self::read(path)?;
         let Content { engine: of_engine, store, .. } = &record.content;
@@ -81,12 +169,17 @@ impl Record {
             return Err(failed(format!("format {format} is not known; use a newer evenkeel")));
         }
         let mut positions = HashMap::new();
-        for (i, change) in content.changes.iter().enumerate() {
+        for (i, Recorded { change, .. }) in content.changes.iter().enumerate() {
             if positions.insert(change.group.clone(), i).is_some() || !change.is_a_reordering() {
                 return Err(failed(format!("what it says about group {} does not fit", change.group)));
             }
         }
-        Ok(Self { path: path.to_owned(), content, positions })
+        Ok(Self { path: path.to_owned(), content, positions, _lock: None })
+    }
+
+    /// The groups it tells about.
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.content.changes.iter().map(|recorded| recorded.change.group.as_str())
     }
 
     /// How many groups it tells about.
@@ -104,16 +197,10 @@ impl Record {
         for change in changes {
             let Some(&i) = self.positions.get(&change.group) else {
                 self.positions.insert(change.group.clone(), self.content.changes.len());
-                self.content.changes.push(change.clone());
+                self.content.changes.push(Recorded { change: change.clone(), between: Vec::new() });
                 continue;
             };
-            let known = &mut self.content.changes[i];
-            if known.has_same_members(change) {
-                (known.to, known.after) = (change.to.clone(), change.after.clone());
-            } else {
-                // Its data has moved since: there is no way back to what was before.
-                *known = change.clone();
-            }
+            self.content.changes[i].extend(change);
         }
         self.save().map_err(|error| EngineError(format!("{}: {error}", self.path.display())))
     }
@@ -135,7 +222,8 @@ impl Record {
         let groups: HashMap<&str, usize> =
             look.groups.iter().enumerate().map(|(i, group)| (group.name.as_str(), i)).collect();
         let mut undo = Undo::default();
-        for change in &self.content.changes {
+        for recorded in &self.content.changes {
+            let change = &recorded.change;
             let Some(group) = groups.get(change.group.as_str()).map(|&i| &look.groups[i]) else {
                 undo.kept.push(format!("{} is gone", change.group));
                 continue;
@@ -148,22 +236,20 @@ impl Record {
                 before: group.members.iter().map(name).collect(),
                 after: change.before.clone(),
             };
-            let leader = group.leader.map(|leader| look.name(leader));
+            let leader = group.leader.map(|leader| look.name(leader).to_owned());
             if !back.is_a_reordering() {
                 let (now, then) = (back.before.join(", "), back.after.join(", "));
                 undo.refused.push(format!("{} is on {now} now and was on {then}", change.group));
-            } else if leader == Some(&*change.from) && back.before.first() == back.after.first() {
+            } else if leader.as_ref() == Some(&change.from) && back.before.first() == back.after.first() {
                 // It was never changed, or is undone already.
-            } else if leader == Some(&*change.from) {
-                // The order was changed, but nobody was elected yet.
-                back.from.clone_from(&change.from);
-                undo.changes.push(back);
-            } else if leader != Some(&*change.to) {
-                let leader = leader.unwrap_or("nobody");
+            } else if !leader.as_ref().is_some_and(|leader| recorded.is_ours(leader)) {
+                let leader = leader.as_deref().unwrap_or("nobody");
                 undo.kept.push(format!("{} was given to {leader} by others since", change.group));
             } else if !group.eligible.iter().any(|&server| look.name(server) == change.from) {
                 undo.kept.push(format!("{} cannot be led by {} now", change.group, change.from));
             } else {
+                // It may be that the order was changed, but nobody was elected yet: from and to are the same then.
+                back.from = leader.unwrap_or_default();
                 undo.changes.push(back);
             }
         }

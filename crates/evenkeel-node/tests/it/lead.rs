@@ -173,6 +173,54 @@ async fn whatever_was_done_can_be_undone() {
     }
 }
 
+/// Plans that differ and undos, each killed half-way: the last undo leads back to the first all the same.
+#[tokio::test]
+async fn a_stopped_undo_or_another_plan_can_be_undone() {
+    let mut draw = Seeded::new(13);
+    for _ in 0..200 {
+        let mut store = Store::drawn(&mut draw);
+        let (first, sets) = (store.leaders(), store.sets());
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("undo.json");
+        for _ in 0..2 + draw.below(6) {
+            for group in &mut store.look.groups {
+                group.weight = 1 + u64::from(draw.below(9));
+            }
+            store.lives = draw.below(14) as usize;
+            if file.exists() && draw.below(2) == 0 {
+                let look = store.look.clone();
+                let mut record = Record::open(&file, &store, &look).unwrap();
+                let undo = record.undo(&look);
+                assert_eq!((undo.kept.len(), undo.refused.len()), (0, 0));
+                let _ = carry_out(&mut store, &look, &undo.changes, &mut record, 2, |_| {}).await;
+            } else {
+                let _ = carried_out(&mut store, &file).await;
+            }
+        }
+        store.lives = usize::MAX;
+        if file.exists() {
+            assert_eq!(undone(&mut store, &file).await, (0, 0));
+        }
+        assert_eq!((store.leaders(), store.sets()), (first, sets));
+    }
+}
+
+/// Two commands never write the same undo file; one that only looks may look at any time.
+#[tokio::test]
+async fn one_command_uses_an_undo_file() {
+    let store = Store::drawn(&mut Seeded::new(2));
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("undo.json");
+    let mut record = Record::open(&file, &store, &store.look).unwrap();
+    record.add(&store.planned()).unwrap();
+    let error = Record::open(&file, &store, &store.look).unwrap_err().to_string();
+    assert!(error.contains("undo.json: another command is using this undo file"), "{error}");
+    assert_eq!(Record::view(&file, &store, &store.look).unwrap().len(), record.len());
+    drop(record);
+    assert!(Record::open(&file, &store, &store.look).is_ok());
+    assert!(!folder.path().join("undo.json.lock").exists(), "the lock stays behind");
+}
+
 /// Anything else that changes stops the rest, and is named.
 #[tokio::test]
 async fn others_who_change_something_stop_it() {

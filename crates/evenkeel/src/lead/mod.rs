@@ -176,7 +176,6 @@ struct Problem<'a> {
     size: Option<u64>,
     bound: Bound,
     bound_level: Level,
-    today: Level,
 }
 
 impl<'a> Problem<'a> {
@@ -187,7 +186,6 @@ impl<'a> Problem<'a> {
         let (bound_level, proof) = optimal::bound_level(batch, cluster, Goal::MaxLoad);
         Self {
             batch,
-            today: today_level(batch, &paces),
             paces,
             cost,
             size: is_equal.then_some(first),
@@ -230,9 +228,10 @@ impl<'a> Problem<'a> {
         if again.level <= best.level && self.costs(&again) < self.costs(&best) { again } else { best }
     }
 
-    /// Levels between today's and the best, each of which halves the distance.
+    /// Levels between that without a change and the best, each of which halves the distance.
     fn halvings(&self, best: Level) -> impl Iterator<Item = Level> {
-        let levels = (1..=6).map(move |halvings| level::between(self.today, best, halvings));
+        let unchanged = self.level_of(&current(self.batch));
+        let levels = (1..=6).map(move |halvings| level::between(unchanged, best, halvings));
         levels.take_while(move |level| *level > best)
     }
 
@@ -241,7 +240,8 @@ impl<'a> Problem<'a> {
         let of = |solved: &Solved| (self.changed(solved), solved.level);
         let mut points: Vec<(Changed, Level)> = others.iter().chain([&best]).map(of).collect();
         if self.batch.has_current() && Changed::between(self.batch, &current(self.batch)).requests == 0 {
-            points.push((Changed::default(), self.today));
+            // All that nobody serves yet has to go somewhere, at no cost.
+            points.push((Changed::default(), self.level_of(&current(self.batch))));
         }
         // A search may do better with fewer changes.
         points.sort_by_key(|(changed, level)| (changed.cost(self.cost), *level));

@@ -25,6 +25,12 @@ pub(super) fn run(args: &BalanceArgs) -> Result<Outcome> {
         BalanceStore::Ceph { store, balance } => (Store::ceph(store), balance),
         BalanceStore::Kafka { store, balance } => (Store::kafka(store)?, balance),
     };
+    if args.apply && store.is_files {
+        bail!("files cannot be changed; leave out --apply, or run it where the cluster can be reached");
+    }
+    if let Some(filter) = store.filter.filter(|_| args.undo.is_some()) {
+        bail!("--undo takes back all that its file tells of; leave out {filter}");
+    }
     live::runtime()?.block_on(async {
         match args.watch.watch {
             true => watch::run(store, args).await,
@@ -34,12 +40,14 @@ pub(super) fn run(args: &BalanceArgs) -> Result<Outcome> {
 }
 
 async fn balance(mut store: Store, args: &LeadArgs) -> Result<Outcome> {
-    let inputs: Vec<&Path> = [args.servers.as_deref(), args.undo.as_deref()].into_iter().flatten().collect();
+    let files = store.inputs.clone();
+    let named = [args.servers.as_deref(), args.undo.as_deref()];
+    let inputs: Vec<&Path> = named.into_iter().flatten().chain(files.iter().map(PathBuf::as_path)).collect();
     // Before anything is asked, so that a wrong name is told at once. Several scripts have names of their own.
     targets([("--out", args.out.as_deref())], &inputs)?;
     let look = store.engine.look().await?;
     if let Some(file) = &args.undo {
-        return undo(store, args, &look, file).await;
+        return undo(store, args, &look, file, &inputs).await;
     }
     let mut considered = look.clone();
     let speeds = Speeds::new(args.servers.as_deref(), &mut considered, store.is_in_bytes)?;
@@ -127,16 +135,23 @@ fn record_file(args: &LeadArgs, engine: &dyn Engine) -> PathBuf {
 }
 
 /// Takes back what a record tells of, or shows what that would be.
-async fn undo(mut store: Store, args: &LeadArgs, look: &Look, file: &Path) -> Result<Outcome> {
+async fn undo(
+    mut store: Store,
+    args: &LeadArgs,
+    look: &Look,
+    file: &Path,
+    inputs: &[&Path],
+) -> Result<Outcome> {
     if !file.exists() {
         bail!("{}: no such file; name the undo file of an earlier --apply", file.display());
     }
-    let mut record = Record::open(file, &*store.engine, look)?;
+    let open = if args.apply { Record::open } else { Record::view };
+    let mut record = open(file, &*store.engine, look)?;
     let undo = record.undo(look);
     if let Some(out) = &args.out {
-        write_scripts(&store.engine.commands(look, &undo.changes)?, out, &[file])?;
+        write_scripts(&store.engine.commands(look, &undo.changes)?, out, inputs)?;
     }
-    let mut is_done = undo.refused.is_empty();
+    let mut is_done = undo.refused.is_empty() && undo.kept.is_empty();
     for refused in &undo.refused {
         warn(&format!("refused: {}; undoing it would move data", printable(refused)))?;
     }
@@ -162,15 +177,25 @@ async fn undo(mut store: Store, args: &LeadArgs, look: &Look, file: &Path) -> Re
 
 /// Writes what an operator would run: one file, or several beside each other, each named by what it is.
 fn write_scripts(scripts: &[Script], out: &Path, inputs: &[&Path]) -> Result<()> {
+    if scripts.len() > 1 && out == Path::new("-") {
+        bail!(
+            "there are {} files to write, which tools take one by one; name a file for --out",
+            scripts.len()
+        );
+    }
     for script in scripts {
-        let path = match scripts {
-            [_] => out.to_owned(),
-            _ if out == Path::new("-") => out.to_owned(),
-            _ => {
-                let extension = out.extension().and_then(|extension| extension.to_str()).unwrap_or("json");
-                out.with_extension(format!("{}.{extension}", script.kind))
-            }
+        let path = if scripts.len() == 1 {
+            out.to_owned()
+        } else {
+            let extension = out.extension().and_then(|extension| extension.to_str()).unwrap_or("json");
+            out.with_extension(format!("{}.{extension}", script.kind))
         };
+        if Record::is_one(&path) {
+            bail!(
+                "{}: it is an undo file, which is not replaced; name another file for --out",
+                path.display()
+            );
+        }
         let [target] = targets([("--out", Some(&*path))], inputs)?;
         if let Some(target) = target {
             target.write(|file| file.write_all(script.text.as_bytes()))?;

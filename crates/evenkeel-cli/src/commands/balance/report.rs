@@ -9,7 +9,7 @@ use evenkeel_formats::{Bottleneck, Changes, Figure};
 use evenkeel_node::lead::{Change, Look, Planned, Undo};
 use serde::Serialize;
 
-use super::super::plan::trade_off;
+use super::super::plan::{fewest, trade_off};
 use super::super::ratio;
 use super::{Speeds, Store};
 use crate::text::{count, counted, pairs, size, some_of, table};
@@ -56,7 +56,6 @@ struct Names {
     pool: &'static str,
     server: &'static str,
     is_in_bytes: bool,
-    is_fewest: bool,
 }
 
 #[derive(Debug, Default, Serialize)]
@@ -132,6 +131,15 @@ impl Report {
             }
         }
         let is_optimal = lead.level == bound;
+        let mut left_alone = look.left_alone.clone();
+        for row in servers.iter().filter(|row| row.planned.groups > 0) {
+            if let Some(reason) = &row.barred {
+                let groups = counted(row.planned.groups, store.group);
+                let name = &row.server;
+                left_alone
+                    .push(format!("{groups} of {name}, which must not lead ({reason}): no other member can"));
+            }
+        }
         Self {
             format: 1,
             engine: store.engine.name(),
@@ -149,7 +157,7 @@ impl Report {
             changes: Changes::new(batch, lead, wish.cost, planned.at_least),
             servers,
             moves,
-            left_alone: look.left_alone.clone(),
+            left_alone,
             refusals: look.refusals.clone(),
             remarks: look.remarks.clone(),
             applied: None,
@@ -159,7 +167,6 @@ impl Report {
                 pool: store.pool,
                 server: store.server,
                 is_in_bytes: store.is_in_bytes,
-                is_fewest: planned.is_fewest(wish.cost),
             },
         }
     }
@@ -188,10 +195,7 @@ impl Report {
             false => format!("at most {:.1} % above what is possible", 100.0 * (self.score - 1.0)),
         };
         let n = counted(self.changes.requests, "change");
-        let fewest = match self.names.is_fewest {
-            true => "the fewest, proved".to_owned(),
-            false => format!("at least {} are needed", count(self.changes.at_least)),
-        };
+        let fewest = fewest(&self.changes, 1);
         let mut rows = vec![
             ("today", format!("{:.2} × the bound", self.score_today)),
             ("plan", format!("{:.2} × the bound ({proof}) with {n} ({fewest})", self.score)),

@@ -1,5 +1,6 @@
 //! The stores that have leaders, as the command line names them.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -24,6 +25,12 @@ pub(crate) struct Store {
     pub(crate) is_in_bytes: bool,
     /// Whether its servers can be measured.
     pub(crate) can_be_measured: bool,
+    /// Files that are read, which are not to be replaced.
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Whether all that is known of it comes from files, so that it can be neither changed nor measured.
+    pub(crate) is_files: bool,
+    /// The option that leaves a part of it out, if one was given.
+    pub(crate) filter: Option<&'static str>,
 }
 
 impl Store {
@@ -57,8 +64,17 @@ impl Store {
             weigh: name,
             is_in_bytes: weigh != ceph::Weigh::Count,
             can_be_measured: true,
+            inputs: args
+                .from
+                .iter()
+                .flat_map(|folder| ceph::FILES.map(|file| folder.join(file)))
+                .chain(args.conf.clone())
+                .collect(),
+            is_files: !args.from.is_empty(),
+            filter: (!args.pools.is_empty()).then_some("--pool"),
         }
     }
+
     pub(crate) fn kafka(args: &KafkaArgs) -> Result<Self> {
         let (weigh, name) = match (args.weigh, &args.rates) {
             (KafkaWeighName::Rates, Some(file)) => (kafka::Weigh::Rates(file.clone()), "rates"),
@@ -88,6 +104,13 @@ impl Store {
             weigh: name,
             is_in_bytes: args.weigh != KafkaWeighName::Count,
             can_be_measured: false,
+            inputs: [&args.describe, &args.log_dirs, &args.rates, &args.command_config]
+                .into_iter()
+                .flatten()
+                .cloned()
+                .collect(),
+            is_files: args.describe.is_some(),
+            filter: (!args.topics.is_empty()).then_some("--topic"),
         })
     }
 }

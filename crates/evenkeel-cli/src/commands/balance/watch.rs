@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use evenkeel::lead::watch::{Decision, Settings, Watch};
 use evenkeel_node::lead::{self, EngineError, Look, Record, Seen, Watching};
 use serde::Serialize;
@@ -37,6 +37,9 @@ struct ServerLine<'a> {
 
 pub(super) async fn run(mut store: Store, args: &LeadArgs) -> Result<Outcome> {
     let options = args.watch;
+    if store.is_files && store.can_be_measured && !options.no_measure {
+        bail!("files cannot be measured; add --no-measure, or run it where the cluster can be reached");
+    }
     let settings = Settings { worth: options.worth, changes_per_hour: options.budget };
     let record = match args.apply {
         true => {
@@ -55,8 +58,9 @@ pub(super) async fn run(mut store: Store, args: &LeadArgs) -> Result<Outcome> {
         looks: options.looks,
     };
     let servers = args.servers.as_deref();
-    let (is_json, mut broken) = (args.json, None);
+    let (is_json, mut broken, mut has_seen) = (args.json, None, false);
     let told = |seen: Result<Seen<'_>, EngineError>| {
+        has_seen |= seen.is_ok();
         let told = match seen {
             Ok(seen) if is_json => print(&json(&seen)),
             Ok(seen) => print(&line(&seen)),
@@ -68,7 +72,8 @@ pub(super) async fn run(mut store: Store, args: &LeadArgs) -> Result<Outcome> {
     lead::watch(&mut *store.engine, &mut watching, speeds, told).await;
     match broken {
         Some(error) => Err(error.into()),
-        None => Ok(Outcome::Done),
+        None if has_seen => Ok(Outcome::Done),
+        None => Ok(Outcome::Failed),
     }
 }
 

@@ -4,9 +4,12 @@ use std::collections::{BTreeMap, HashSet};
 
 use super::answers::{Balancer, Connected, Features, OsdDump, Setting, Tree};
 
-/// Releases have names in alphabetical order.
+/// Releases have names in alphabetical order. What is no name of a release (Ceph says `unknown` where nothing is set)
+/// counts as older than all.
 pub(super) fn release(name: &str) -> u8 {
-    name.bytes().next().unwrap_or_default().to_ascii_lowercase()
+    let first = name.bytes().next().unwrap_or_default().to_ascii_lowercase();
+    let is_one = first.is_ascii_alphabetic() && !["unknown", "unspecified"].contains(&name);
+    if is_one { first } else { 0 }
 }
 
 /// Why nothing may be changed now, and what it would take.
@@ -49,6 +52,13 @@ pub(super) fn refusals(
         "upmap" => balancer.active && !is_primary,
         _ => false,
     };
+    if balancer.is_none() && !despite_balancer {
+        refusals.push(
+            "Ceph's own balancer does not answer, so whether it would undo such changes is not known; see \
+             `ceph balancer status`, or say --despite-balancer"
+                .to_owned(),
+        );
+    }
     if let Some(balancer) = balancer.filter(interferes).filter(|_| !despite_balancer) {
         refusals.push(format!(
             "Ceph's own balancer is active in mode {}, which may undo such changes; run `ceph balancer off`, or say \
@@ -60,15 +70,11 @@ pub(super) fn refusals(
 }
 
 pub(super) fn remarks(
-    has_balancer: bool,
     settings: &[Setting],
     tree: &Tree,
     class_speeds: &BTreeMap<String, f64>,
 ) -> Vec<String> {
     let mut remarks = Vec::new();
-    if !has_balancer {
-        remarks.push("Ceph's own balancer does not answer, so whether it is active is not known".to_owned());
-    }
     for setting in settings {
         let reads_replicas =
             ["rbd_read_from_replica_policy", "rados_replica_read_policy"].contains(&&*setting.name);

@@ -30,6 +30,19 @@ use served::Served;
 /// How often is asked whether groups have settled.
 const POLL: Duration = Duration::from_millis(500);
 
+/// The files that are read in a folder, if they are there; the first two must be.
+pub const FILES: [&str; 6] = [
+    "osd-dump.json",
+    "pg-dump.json",
+    "osd-tree.json",
+    "balancer-status.json",
+    "features.json",
+    "config-dump.json",
+];
+
+const NO_FILES: &str =
+    "files cannot be changed or measured; run it where the `ceph` command works, without --from";
+
 /// What a group weighs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Weigh {
@@ -85,6 +98,8 @@ pub struct Ceph {
     method: Method,
     /// Groups with an entry that says who leads, and those of them whose set CRUSH alone would give, by its order.
     entries: HashMap<String, Option<Vec<u32>>>,
+    /// Groups that were changed by us before: an entry of another is an operator's, and is not removed.
+    ours: HashSet<String>,
     reads: Reads,
     served: Served,
 }
@@ -112,17 +127,14 @@ struct Answers {
 impl Ceph {
     /// A cluster; nothing is asked yet.
     pub fn new(options: Options) -> Self {
-        let (method, entries) = (Method::default(), HashMap::new());
-        Self { options, method, entries, reads: Reads::default(), served: Served::default() }
+        let (method, entries, ours) = (Method::default(), HashMap::new(), HashSet::new());
+        Self { options, method, entries, ours, reads: Reads::default(), served: Served::default() }
     }
 
     fn client(&self) -> Result<&Client, EngineError> {
         match &self.options.access {
             Access::Live(client) => Ok(client),
-            Access::Files(_) => Err(EngineError(
-                "files cannot be changed or measured; run it where the `ceph` command works, without --from"
-                    .to_owned(),
-            )),
+            Access::Files(_) => Err(EngineError(NO_FILES.to_owned())),
         }
     }
 
@@ -153,8 +165,9 @@ impl Ceph {
     /// The OSDs of all groups as CRUSH alone has them, if `osdmaptool` is there to tell.
     async fn crush_sets(&self) -> Option<HashMap<String, Vec<u32>>> {
         let Access::Live(client) = &self.options.access else { return None };
-        let file = std::env::temp_dir().join(format!("evenkeel-osdmap-{}", std::process::id()));
-        let path = file.display().to_string();
+        // A folder of its own, which nobody else can write to, and which goes away.
+        let folder = tempfile::tempdir().ok()?;
+        let path = folder.path().join("osdmap").display().to_string();
         let asked = async {
             client.ceph(&["osd", "getmap", "-o", &path]).await.ok()?;
             // It takes no options of a client.
@@ -163,9 +176,7 @@ impl Ceph {
             command.args([&path, "--test-map-pgs-dump-all"]);
             bare.output(command, "osdmaptool").await.ok()
         };
-        let printed = asked.await;
-        let _ = std::fs::remove_file(&file);
-        Some(answers::crush_sets(&String::from_utf8_lossy(&printed?)))
+        Some(answers::crush_sets(&String::from_utf8_lossy(&asked.await?)))
     }
 
     /// What each group weighs. To weigh reads for the first time, it waits and looks again.
@@ -284,10 +295,13 @@ impl Engine for Ceph {
             store: osds.fsid.clone(),
             servers: groups::members(&osds, &tree, &self.options.class_speeds),
             refusals: caution::refusals(&osds, balancer.as_ref(), &features, self.options.despite_balancer),
-            remarks: caution::remarks(balancer.is_some(), &settings, &tree, &self.options.class_speeds),
+            remarks: caution::remarks(&settings, &tree, &self.options.class_speeds),
             ..Look::default()
         };
         groups::add_groups(&mut look, &osds, placed, &self.options, &read)?;
+        if matches!(self.options.access, Access::Files(_)) {
+            look.refusals.push(NO_FILES.to_owned());
+        }
         Ok(look)
     }
 
@@ -303,6 +317,10 @@ impl Engine for Ceph {
             let _ = writeln!(text, "ceph{options} {args}  # {} -> {}", change.from, change.to);
         }
         Ok(vec![Script { kind: "commands", text }])
+    }
+
+    fn recorded(&mut self, groups: &HashSet<String>) {
+        self.ours.clone_from(groups);
     }
 
     async fn apply(&mut self, _look: &Look, changes: &[Change]) -> Result<(), EngineError> {
@@ -351,7 +369,8 @@ impl Ceph {
         };
         let after: Vec<u32> = change.after.iter().map(number).collect::<Result<_, _>>()?;
         let to = number(&change.to)?;
-        let crush_has_it = self.entries.get(&change.group).and_then(Option::as_ref).is_some_and(|set| {
+        let entry = self.entries.get(&change.group).filter(|_| self.ours.contains(&change.group));
+        let crush_has_it = entry.and_then(Option::as_ref).is_some_and(|set| {
             let same = |a: &[u32], b: &[u32]| a.len() == b.len() && a.iter().all(|osd| b.contains(osd));
             set.first() == Some(&to) && same(set, &after) && same(&after, set)
         });

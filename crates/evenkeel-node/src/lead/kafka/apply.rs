@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use tokio::time::{Instant, sleep};
 
-use super::live::{Live, by_topic, partitions};
+use super::live::{Asked, Live, by_topic, partitions};
 use super::messages::{AlterPartitionReassignments, ElectLeaders, Refusal};
 use super::scripts::{Goal, sorted};
 use super::state::{Name, Partition, refusal, some};
@@ -60,29 +60,52 @@ impl Live {
 
     /// Gives partitions their replicas in another order, and waits until they have it.
     async fn order(&mut self, goals: &[&Goal], order: impl Fn(&Goal) -> &Vec<i32>) -> Result<(), String> {
-        let states = self.states(goals).await?;
-        let mut others: Vec<&Goal> = Vec::new();
-        for (goal, state) in goals.iter().zip(&states) {
-            // Once more, as late as possible: there is no request that changes replicas only if they are as expected.
-            if sorted(&state.replicas) != sorted(order(goal)) {
-                return Err(format!(
-                    "{} has other replicas by now: {:?}; look again",
-                    goal.name, state.replicas
-                ));
+        let deadline = Instant::now() + self.patience;
+        let mut is_first = true;
+        let others = loop {
+            // Before each attempt, as late as possible: no request changes replicas only if they are as expected.
+            let others = self.in_another_order(goals, &order).await?;
+            if others.is_empty() {
+                return Ok(());
             }
-            if state.replicas != *order(goal) {
-                others.push(goal);
+            let ours: BTreeSet<&Name> = goals.iter().map(|goal| &goal.name).collect();
+            let moving = self.moving(None).await?.map_err(|refusal| refusal.text())?;
+            // An attempt that was not answered may be on its way.
+            let foreign: Vec<&Name> = moving.iter().filter(|name| is_first || !ours.contains(name)).collect();
+            if !foreign.is_empty() {
+                return Err(refusal(&foreign));
             }
-        }
-        if others.is_empty() {
-            return Ok(());
-        }
-        let topics = others.iter().map(|goal| (&goal.name, (goal.name.partition, order(goal).clone())));
-        let request = AlterPartitionReassignments { timeout_ms: self.timeout_ms(), topics: by_topic(topics) };
-        let refused = self.ask_controller(&request).await?;
-        refused_or(refused, "the order of replicas cannot be changed", |_| false)?;
+            let topics = others.iter().map(|goal| (&goal.name, (goal.name.partition, order(goal).clone())));
+            let request =
+                AlterPartitionReassignments { timeout_ms: self.timeout_ms(), topics: by_topic(topics) };
+            if let Asked::Answered(refused) = self.ask_controller_once(&request, deadline).await? {
+                refused_or(refused, "the order of replicas cannot be changed", |_| false)?;
+                break others;
+            }
+            is_first = false;
+        };
         self.wait(&others, "another order of replicas", |goal, state| state.replicas == *order(goal)).await?;
         self.wait_until_still(&others).await
+    }
+
+    /// Those whose replicas are not in this order yet. Fails if one has other replicas.
+    async fn in_another_order<'a>(
+        &mut self,
+        goals: &[&'a Goal],
+        order: impl Fn(&Goal) -> &Vec<i32>,
+    ) -> Result<Vec<&'a Goal>, String> {
+        let states = self.states(goals).await?;
+        let mut others = Vec::new();
+        for (goal, state) in goals.iter().zip(&states) {
+            if sorted(&state.replicas) != sorted(order(goal)) {
+                let replicas = &state.replicas;
+                return Err(format!("{} has other replicas by now: {replicas:?}; look again", goal.name));
+            }
+            if state.replicas != *order(goal) {
+                others.push(*goal);
+            }
+        }
+        Ok(others)
     }
 
     async fn elect(&mut self, goals: &[&Goal]) -> Result<(), String> {

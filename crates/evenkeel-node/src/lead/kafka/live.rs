@@ -46,6 +46,14 @@ pub(super) struct Settings {
     pub(super) restores_leaders: bool,
 }
 
+/// What came of asking the controller.
+#[derive(Debug)]
+pub(super) enum Asked<T> {
+    Answered(Result<T, Refusal>),
+    /// Ask again, if it is still wanted.
+    Again,
+}
+
 impl Live {
     pub(super) fn new(
         bootstrap: &[String],
@@ -156,24 +164,38 @@ impl Live {
     ) -> Result<Result<T, Refusal>, String> {
         let deadline = Instant::now() + self.patience;
         loop {
-            // Where controllers are others, any broker passes it on.
-            let is_known = self.brokers.contains_key(&self.controller);
-            let to = if is_known { Some(self.controller) } else { self.brokers.keys().next().copied() };
-            let why = match self.ask(to.unwrap_or(-1), request).await {
-                Ok(Err(refusal)) if [Refusal::NOT_CONTROLLER, Refusal::TIMED_OUT].contains(&refusal.code) => {
-                    refusal.text()
-                }
-                Ok(answer) => return Ok(answer),
-                Err(trouble) if trouble.is_lost => trouble.message,
-                Err(trouble) => return Err(trouble.message),
-            };
-            if Instant::now() > deadline {
-                return Err(format!("{}: {why}", R::NAME));
+            match self.ask_controller_once(request, deadline).await? {
+                Asked::Answered(answer) => return Ok(answer),
+                Asked::Again => {}
             }
-            sleep(PAUSE).await;
-            // Without topics.
-            self.metadata(Some(&[])).await?;
         }
+    }
+
+    /// Asks who is thought to be the controller. If there was no answer, or it is another by now, that one is looked up for
+    /// the next time. The request may have been carried out all the same.
+    pub(super) async fn ask_controller_once<R: Request<Answer = Result<T, Refusal>>, T>(
+        &mut self,
+        request: &R,
+        deadline: Instant,
+    ) -> Result<Asked<T>, String> {
+        // Where controllers are others, any broker passes it on.
+        let is_known = self.brokers.contains_key(&self.controller);
+        let to = if is_known { Some(self.controller) } else { self.brokers.keys().next().copied() };
+        let why = match self.ask(to.unwrap_or(-1), request).await {
+            Ok(Err(refusal)) if [Refusal::NOT_CONTROLLER, Refusal::TIMED_OUT].contains(&refusal.code) => {
+                refusal.text()
+            }
+            Ok(answer) => return Ok(Asked::Answered(answer)),
+            Err(trouble) if trouble.is_lost => trouble.message,
+            Err(trouble) => return Err(trouble.message),
+        };
+        if Instant::now() > deadline {
+            return Err(format!("{}: {why}", R::NAME));
+        }
+        sleep(PAUSE).await;
+        // Without topics.
+        self.metadata(Some(&[])).await?;
+        Ok(Asked::Again)
     }
 
     /// The partitions that get other replicas now: of all, or of those that are named.

@@ -170,6 +170,17 @@ impl Cluster {
             left_alone,
             ..Look::default()
         };
+        if let Weights::Known(weights) = weights {
+            let n_unknown = weights.keys().filter(|name| !self.partitions.contains_key(name)).count();
+            if n_unknown > 0 && weightless.len() == self.partitions.len() {
+                look.refusals.push(format!(
+                    "none of the {n_unknown} partitions whose weights are known is here; are topics called as in the cluster?"
+                ));
+            } else if n_unknown > 0 {
+                look.remarks
+                    .push(format!("weights of {n_unknown} partitions that are not looked at are left out"));
+            }
+        }
         look.left_alone.extend(reasons.into_iter().map(|(reason, names)| some(&names, reason)));
         if !weightless.is_empty() {
             look.remarks.push(some(&weightless, "weigh nothing, since nothing is known of them"));
