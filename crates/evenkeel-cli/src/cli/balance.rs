@@ -16,12 +16,12 @@ Examples:
   evenkeel balance kafka --describe kafka/topics.txt --log-dirs kafka/log-dirs.txt
 
 On a machine where `ceph` works, without --from:
-    evenkeel balance ceph --weigh bytes                             today, the bound, the plan and its reason
-    evenkeel balance ceph --weigh bytes --changes 5 --out commands.sh   the best five changes, to be reviewed
-    evenkeel balance ceph --weigh bytes --apply                     carry it out, in steps, with an undo file
-    evenkeel balance ceph --undo evenkeel-undo-ceph.json --apply    take it back
-    evenkeel balance ceph --weigh bytes --watch --apply             look again and again, and keep it balanced
-    evenkeel balance kafka --bootstrap broker:9092 --apply          the same for the leaders of Kafka's partitions
+    evenkeel balance ceph                                         look: today, the bound, the plan
+    evenkeel balance ceph --changes 5 --out commands.sh           the best five changes, to review
+    evenkeel balance ceph --apply                                 carry it out, with an undo file
+    evenkeel balance ceph --undo evenkeel-undo-ceph.json --apply  take it back
+    evenkeel balance ceph --watch --apply                         keep it balanced
+    evenkeel balance kafka --bootstrap broker:9092 --apply        who leads Kafka's partitions
 
 In some stores one server leads each group of data and serves all its reads: Ceph's primaries, Kafka's leaders. \
 Who leads is chosen among the servers that have the data anyway, so that the busiest of them is done as early as possible, \
