@@ -69,7 +69,8 @@ pub(crate) fn read_input(args: &BatchArgs) -> Result<Input> {
             "requests arrive at different times, but a plan has all of them at the start",
         );
     }
-    if batch.jobs().len() > 1 {
+    // Where requests have a server today, jobs are the pools of groups that are all led at the same time.
+    if batch.jobs().len() > 1 && !batch.has_current() {
         return refused("job", "there are several jobs, but a plan treats all requests as one");
     }
     Ok(input)

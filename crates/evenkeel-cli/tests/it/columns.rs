@@ -22,6 +22,24 @@ fn arrivals_and_jobs_that_differ_are_not_dropped_silently() {
     assert_refused(&[("batch", csv), ("plan", plan)], &["check", "batch", "plan"], &["`arrival`"]);
 }
 
+/// Where requests have a server today, jobs are pools, which Ceph's own balancer looks at one by one.
+#[test]
+fn pools_are_planned_together() {
+    let row = |pool: &str| format!("c,s0|s1,{pool},s0\n");
+    let rows = [row("a"), row("a"), row("b"), row("b")].concat();
+    let folder = folder_with(&[("pools.csv", &format!("client,replicas,job,current\n{rows}"))]);
+    let run = |args: &str| printed(&args.split(' ').collect::<Vec<_>>(), folder.path());
+    assert!(
+        run("plan pools.csv --no-order --fewest")
+            .contains("changes      2 of 4 requests; the fewest, proved")
+    );
+    // One of the two groups of each pool; of pools of one group each it would change none.
+    assert!(run("score pools.csv --no-order --policy ceph-read").contains("score        1.0000"));
+    for verb in ["explain", "compare"] {
+        run(&format!("{verb} pools.csv"));
+    }
+}
+
 /// One arrival, one job: nothing is lost. Names of chunks change no plan.
 #[test]
 fn columns_that_lose_nothing_are_taken() {
