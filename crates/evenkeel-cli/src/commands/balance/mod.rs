@@ -148,6 +148,8 @@ async fn undo(
     let open = if args.apply { Record::open } else { Record::view };
     let mut record = open(file, &*store.engine, look)?;
     let undo = record.undo(look);
+    // What is written is what would be carried out.
+    store.engine.recorded(&record.groups().map(str::to_owned).collect());
     if let Some(out) = &args.out {
         write_scripts(&store.engine.commands(look, &undo.changes)?, out, inputs)?;
     }

@@ -411,3 +411,61 @@ fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:".contains(c);
     if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', r"'\''")) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `osdmaptool` prints, with a group in a pool of two replicas and one that CRUSH cannot place.
+    const PRINTED: &str = "osdmaptool: osdmap file 'osdmap'
+pool 1 pg_num 4
+1.0 raw ([2,0,1], p2) up ([2,0,1], p2) acting ([0,2,1], p0)
+1.1 raw ([1,2], p1) up ([1,2], p1) acting ([1,2], p1)
+1.2 raw ([0,2147483647,1], p0) up ([0,2147483647,1], p0) acting ([0,2147483647,1], p0)
+1.3 raw ([3,0,1], p3) up ([2,0,1], p2) acting ([2,0,1], p2)
+#osd\tcount\tfirst\tprimary\tc wt\twt
+osd.0\t4\t1\t1\t0.0039\t1
+";
+
+    fn change(group: &str, to: u32, after: &[u32]) -> Change {
+        let name = |osd: &u32| format!("osd.{osd}");
+        let after: Vec<String> = after.iter().map(name).collect();
+        let before = after.iter().rev().cloned().collect::<Vec<_>>();
+        Change { group: group.to_owned(), from: before[0].clone(), to: name(&to), before, after }
+    }
+
+    /// An entry goes only where CRUSH alone has the same OSDs and the wanted primary, and only if it is ours: anything else
+    /// would move data, or undo what an operator did.
+    #[test]
+    fn only_our_own_entries_are_removed_and_only_where_no_data_moves() {
+        let sets = answers::crush_sets(PRINTED);
+        assert_eq!((&sets["1.0"], &sets["1.1"]), (&vec![2, 0, 1], &vec![1, 2]));
+        let access = Access::Files(Vec::new());
+        let (pools, class_speeds, over) = (Vec::new(), BTreeMap::new(), Duration::ZERO);
+        let weigh = Weigh::Count;
+        let mut ceph =
+            Ceph::new(Options { access, pools, weigh, over, class_speeds, despite_balancer: false });
+        ceph.entries = sets.into_iter().map(|(group, set)| (group, Some(set))).collect();
+        ceph.entries.insert("1.4".to_owned(), None);
+        let (all, none): (HashSet<String>, HashSet<String>) =
+            (ceph.entries.keys().cloned().chain(["1.5".to_owned()]).collect(), HashSet::new());
+        let cases: [(Change, bool, &str, &str); 6] = [
+            (change("1.0", 2, &[2, 1, 0]), true, "rm-pg-upmap 1.0", "rm-pg-upmap-primary 1.0"),
+            (change("1.0", 2, &[2, 1, 0]), false, "pg-upmap 1.0 2 1 0", "pg-upmap-primary 1.0 2"),
+            // CRUSH has another primary, or other OSDs, or is not known, or there is no entry.
+            (change("1.0", 0, &[0, 1, 2]), true, "pg-upmap 1.0 0 1 2", "pg-upmap-primary 1.0 0"),
+            (change("1.3", 2, &[2, 0, 1]), true, "pg-upmap 1.3 2 0 1", "pg-upmap-primary 1.3 2"),
+            (change("1.4", 2, &[2, 0, 1]), true, "pg-upmap 1.4 2 0 1", "pg-upmap-primary 1.4 2"),
+            (change("1.5", 2, &[2, 0, 1]), true, "pg-upmap 1.5 2 0 1", "pg-upmap-primary 1.5 2"),
+        ];
+        for (change, is_ours, upmap, primary) in cases {
+            ceph.recorded(if is_ours { &all } else { &none });
+            for (method, expected) in [(Method::Upmap, upmap), (Method::Primary, primary)] {
+                ceph.method = method;
+                assert_eq!(ceph.args(&change).unwrap().join(" "), format!("osd {expected}"));
+            }
+        }
+        let moves = Change { before: vec!["osd.0".to_owned()], ..change("1.0", 2, &[2, 1, 0]) };
+        assert!(ceph.args(&moves).unwrap_err().0.contains("would get other OSDs"));
+    }
+}
