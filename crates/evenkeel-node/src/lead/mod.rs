@@ -131,6 +131,15 @@ pub struct Group {
     pub eligible: Vec<u32>,
 }
 
+/// Whether a look fits together: every position is that of a server, and only members may lead.
+fn is_sound(look: &Look) -> bool {
+    let is_server = |server: &u32| (*server as usize) < look.servers.len();
+    look.groups.iter().all(|group| {
+        group.members.iter().chain(&group.leader).all(is_server)
+            && group.eligible.iter().all(|server| group.members.contains(server))
+    })
+}
+
 /// A group gets another leader. Its members stay the same, in another order.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {

@@ -8,6 +8,8 @@
 mod access;
 mod answers;
 mod caution;
+#[doc(hidden)]
+pub mod fuzz;
 mod groups;
 mod measure;
 mod served;

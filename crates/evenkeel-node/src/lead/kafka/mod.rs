@@ -8,6 +8,8 @@
 mod apply;
 mod connection;
 mod files;
+#[doc(hidden)]
+pub mod fuzz;
 mod live;
 mod login;
 mod messages;
