@@ -3,7 +3,7 @@
 //! A state machine: what was measured and what a plan would gain go in, decisions come out; time is passed in. Three
 //! things keep it from changing its mind. What counts of a server is the best of its last measurements: a busy one has
 //! little to spare for them at times, and only a slow one never has. A server is slow once that is less than a quarter of
-//! what is usual, and stays so until it is more than half: one that leads nothing is not busy and looks faster than it
+//! what is usual, and stays so until it is three fifths: one that leads nothing is not busy and looks faster than it
 //! would be. And a plan must be worth it twice in a row.
 
 use std::collections::{BTreeMap, VecDeque};
