@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::{Value, json};
 
@@ -257,6 +257,61 @@ fn an_undo_removes_entries_that_are_not_needed() {
             text(&output.stdout)
         );
     }
+}
+
+/// The manager hears of changes later than the map: a look waits for it.
+#[test]
+fn a_look_waits_until_the_manager_has_heard() {
+    let folder = files(|osds, _| osds["pg_upmap"] = json!([{"pgid": "2.0", "osds": [5, 3, 1]}]));
+    let late = fs::read_to_string(folder.path().join("pg-dump.json")).unwrap();
+    let mut heard: Value = serde_json::from_str(&late).unwrap();
+    for group in heard["pg_stats"].as_array_mut().unwrap() {
+        if group["pgid"] == "2.0" {
+            (group["up"], group["acting"]) = (json!([5, 3, 1]), json!([5, 3, 1]));
+            group["acting_primary"] = json!(5);
+        }
+    }
+    fs::write(folder.path().join("heard.json"), heard.to_string()).unwrap();
+    let answers = r#"case "$*" in
+        "osd dump"*) cat osd-dump.json;; "osd tree"*) echo '{"nodes":[]}';; "config dump"*) echo '[]';;
+        "pg dump"*) cat pg-dump.json; mv heard.json pg-dump.json 2>/dev/null || true;;
+        "balancer status"*) echo '{"active":false,"mode":"none"}';; features*) echo '{}';;
+        esac"#;
+    program(folder.path(), "ceph", answers);
+    let output = evenkeel(folder.path(), &["--pool", "bench", "--json"]);
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let led = |report: &Value, osd: usize| report["servers"][osd]["today"]["groups"].as_u64().unwrap();
+    let before = planned(&root().join("examples/ceph"), &["--pool", "bench"]);
+    assert_eq!((led(&report, 5), led(&report, 3)), (led(&before, 5) + 1, led(&before, 3) - 1));
+}
+
+/// What a killed command has started holds its undo file until it ends.
+#[test]
+fn what_a_killed_command_began_is_waited_for() {
+    let folder = files(|_, _| {});
+    let answers = r#"case "$*" in
+        "osd dump"*) cat osd-dump.json;; "osd tree"*) echo '{"nodes":[]}';; "config dump"*) echo '[]';;
+        "pg dump"*) cat pg-dump.json;; features*) echo '{}';;
+        "balancer status"*) echo '{"active":false,"mode":"none"}';;
+        "osd pg-upmap"*) touch begun; sleep 2; touch ended;;
+        esac"#;
+    program(folder.path(), "ceph", answers);
+    let args = ["balance", "ceph", "--pool", "bench", "--apply", "--patience", "1"];
+    let path = format!("{}:{}", folder.path().display(), std::env::var("PATH").unwrap());
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command.current_dir(folder.path()).env("PATH", &path).args(args).stdout(Stdio::null());
+    let mut first = command.spawn().unwrap();
+    while !folder.path().join("begun").exists() {
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+    first.kill().unwrap();
+    first.wait().unwrap();
+    assert!(!folder.path().join("ended").exists());
+    // Nothing ever changes here, so that it stops; but it began after the other's end.
+    program(folder.path(), "ceph", &format!("test -e ended || exit 7\n{answers}"));
+    let output = evenkeel(folder.path(), &["--pool", "bench", "--apply", "--patience", "1"]);
+    let told = text(&output.stderr);
+    assert!(told.contains("stopped after 0 of"), "{told}");
 }
 
 /// A `ceph` command that hangs, refuses, prints something else or is not there.

@@ -20,7 +20,7 @@ use crate::Measurement;
 
 pub use apply::carry_out;
 pub use plan::{Planned, batch, plan};
-pub use record::{Record, Undo};
+pub use record::{Lock, Record, Undo};
 pub use watch::{Seen, Watching, watch};
 
 /// A store that lets an operator choose who leads. Another store is one more file with another engine.

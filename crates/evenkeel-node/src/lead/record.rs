@@ -2,18 +2,25 @@
 //!
 //! A step is on disk here before it is made, so that whatever was done can be undone, wherever the command was stopped.
 //! A group that changes again keeps who led it first, and all whom it was to be given to: a step that is stopped half-way
-//! leaves some groups with their earlier leader. One command at a time uses a file; it holds a lock beside it.
+//! leaves some groups with their earlier leader. One command at a time uses a file; it holds a lock beside it, with all that it
+//! starts.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use rustix::fs::{FlockOperation, flock};
+use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
 
 use super::{Change, Engine, EngineError, Look};
+
+/// How long is waited for others who use a record: 15 s in all.
+const PAUSE: Duration = Duration::from_millis(100);
+const MOST_TRIES: u32 = 150;
 
 /// A larger file is none of ours.
 const MOST_BYTES: u64 = 256 << 20;
@@ -69,14 +76,39 @@ impl Recorded {
 }
 
 /// Keeps other commands from writing the same record. Its file goes away with it.
+///
+/// Programs that are started meanwhile hold it, too: what a killed command has told Ceph to do may still be under way.
 #[derive(Debug)]
-struct Lock {
+pub struct Lock {
     _file: File,
+    record: PathBuf,
     path: PathBuf,
 }
 
 impl Lock {
+    /// Waits a while for others who hold it.
+    pub async fn wait(record: &Path) -> Result<Self, EngineError> {
+        for _ in 0..MOST_TRIES {
+            if let Some(lock) = Self::try_take(record)? {
+                return Ok(lock);
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+        Self::take(record)
+    }
+
     fn take(record: &Path) -> Result<Self, EngineError> {
+        let in_use = || {
+            EngineError(format!(
+                "{}: another command is using this undo file, or a program that it has started; wait for it, or name \
+                 another file",
+                record.display()
+            ))
+        };
+        Self::try_take(record)?.ok_or_else(in_use)
+    }
+
+    fn try_take(record: &Path) -> Result<Option<Self>, EngineError> {
         let mut path = record.to_owned().into_os_string();
         path.push(".lock");
         let path = PathBuf::from(path);
@@ -85,18 +117,14 @@ impl Lock {
             let mut options = File::options();
             let file = options.create(true).truncate(false).write(true).open(&path).map_err(failed)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-                Err(rustix::io::Errno::WOULDBLOCK) => {
-                    return Err(EngineError(format!(
-                        "{}: another command is using this undo file; wait for it, or name another file",
-                        record.display()
-                    )));
-                }
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
                 locked => locked.map_err(|error| failed(error.into()))?,
             }
             // Who had it before may have removed the file meanwhile.
             let held = file.metadata().map_err(failed)?.ino();
             if fs::metadata(&path).is_ok_and(|found| found.ino() == held) {
-                return Ok(Self { _file: file, path });
+                fcntl_setfd(&file, FdFlags::empty()).map_err(|error| failed(error.into()))?;
+                return Ok(Some(Self { _file: file, record: record.to_owned(), path }));
             }
         }
     }
@@ -123,8 +151,13 @@ impl Record {
     /// The record of a store in this file, to be written; an empty one if there is no such file yet. Fails while another
     /// command has it open.
     pub fn open(path: &Path, engine: &dyn Engine, look: &Look) -> Result<Self, EngineError> {
-        let lock = Lock::take(path)?;
-        Ok(Self { _lock: Some(lock), ..Self::view(path, engine, look)? })
+        Self::locked(Lock::take(path)?, engine, look)
+    }
+
+    /// The same by a lock that was taken before the look: nothing that an earlier command began comes after that.
+    pub fn locked(lock: Lock, engine: &dyn Engine, look: &Look) -> Result<Self, EngineError> {
+        let view = Self::view(&lock.record, engine, look)?;
+        Ok(Self { _lock: Some(lock), ..view })
     }
 
     /// Whether a file is a record, which must not be replaced by anything else.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, anyhow, bail};
 use evenkeel::model::{Server, Speed};
 use evenkeel_formats::{Nodes, Reading, read_servers};
-use evenkeel_node::lead::{self, Change, Engine, Look, Record, Script};
+use evenkeel_node::lead::{self, Change, Engine, Lock, Look, Record, Script};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{Outcome, live};
@@ -45,9 +45,15 @@ async fn balance(mut store: Store, args: &LeadArgs) -> Result<Outcome> {
     let inputs: Vec<&Path> = named.into_iter().flatten().chain(files.iter().map(PathBuf::as_path)).collect();
     // Before anything is asked, so that a wrong name is told at once. Several scripts have names of their own.
     targets([("--out", args.out.as_deref())], &inputs)?;
+    if let Some(file) = args.undo.as_ref().filter(|file| !file.exists()) {
+        bail!("{}: no such file; name the undo file of an earlier --apply", file.display());
+    }
+    let file = args.undo.clone().unwrap_or_else(|| record_file(args, &*store.engine));
+    // Before the look: what an earlier command has begun is to be seen in it.
+    let lock = if args.apply { Some(Lock::wait(&file).await?) } else { None };
     let look = store.engine.look().await?;
     if let Some(file) = &args.undo {
-        return undo(store, args, &look, file, &inputs).await;
+        return undo(store, args, &look, (file, lock), &inputs).await;
     }
     let mut considered = look.clone();
     let speeds = Speeds::new(args.servers.as_deref(), &mut considered, store.is_in_bytes)?;
@@ -66,9 +72,9 @@ async fn balance(mut store: Store, args: &LeadArgs) -> Result<Outcome> {
             write_scripts(&store.engine.commands(&look, &back)?, &out.with_extension(undo), &inputs)?;
         }
     }
-    let outcome = match args.apply {
-        true => apply(&mut store, args, &look, &planned.changes, &mut report).await?,
-        false => Outcome::Done,
+    let outcome = match lock {
+        Some(lock) => apply(&mut store, args, &look, &planned.changes, (&file, lock), &mut report).await?,
+        None => Outcome::Done,
     };
     if args.json {
         tell(&(serde_json::to_string(&report)? + "\n"), &[args.out.as_deref()])?;
@@ -84,18 +90,18 @@ async fn apply(
     args: &LeadArgs,
     look: &Look,
     changes: &[Change],
+    (file, lock): (&Path, Lock),
     report: &mut Report,
 ) -> Result<Outcome> {
     if !look.refusals.is_empty() {
         refuse(look)?;
         return Ok(Outcome::Failed);
     }
-    let file = record_file(args, &*store.engine);
-    let mut record = Record::open(&file, &*store.engine, look)?;
+    let mut record = Record::locked(lock, &*store.engine, look)?;
     // Written even if nothing is to change, so that it is there for whoever relies on it.
     record.add(&[])?;
     let made = carry_out(&mut *store.engine, look, changes, &mut record, args).await?;
-    report.made(made, &file);
+    report.made(made, file);
     if made && !args.json && !changes.is_empty() {
         let n = counted(changes.len() as u64, "change");
         tell(&format!("{n} made; `--undo {} --apply` takes back what changed\n", file.display()), &[])?;
@@ -139,14 +145,13 @@ async fn undo(
     mut store: Store,
     args: &LeadArgs,
     look: &Look,
-    file: &Path,
+    (file, lock): (&Path, Option<Lock>),
     inputs: &[&Path],
 ) -> Result<Outcome> {
-    if !file.exists() {
-        bail!("{}: no such file; name the undo file of an earlier --apply", file.display());
-    }
-    let open = if args.apply { Record::open } else { Record::view };
-    let mut record = open(file, &*store.engine, look)?;
+    let mut record = match lock {
+        Some(lock) => Record::locked(lock, &*store.engine, look)?,
+        None => Record::view(file, &*store.engine, look)?,
+    };
     let undo = record.undo(look);
     // What is written is what would be carried out.
     store.engine.recorded(&record.groups().map(str::to_owned).collect());

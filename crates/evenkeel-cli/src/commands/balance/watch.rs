@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 use evenkeel::lead::watch::{Decision, Settings, Watch};
-use evenkeel_node::lead::{self, EngineError, Look, Record, Seen, Watching};
+use evenkeel_node::lead::{self, EngineError, Lock, Look, Record, Seen, Watching};
 use serde::Serialize;
 
 use super::{Speeds, Store, record_file};
@@ -43,8 +43,9 @@ pub(super) async fn run(mut store: Store, args: &LeadArgs) -> Result<Outcome> {
     let settings = Settings { worth: options.worth, changes_per_hour: options.budget };
     let record = match args.apply {
         true => {
+            let lock = Lock::wait(&record_file(args, &*store.engine)).await?;
             let look = store.engine.look().await?;
-            Some(Record::open(&record_file(args, &*store.engine), &*store.engine, &look)?)
+            Some(Record::locked(lock, &*store.engine, &look)?)
         }
         false => None,
     };

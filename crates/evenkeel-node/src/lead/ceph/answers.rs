@@ -60,6 +60,35 @@ pub(super) struct Osd {
 #[derive(Debug, Deserialize)]
 pub(super) struct Entry {
     pub(super) pgid: String,
+    /// All its OSDs in order, or only the primary.
+    #[serde(default)]
+    osds: Vec<u32>,
+    primary_osd: Option<u32>,
+}
+
+impl Entry {
+    fn primary(&self) -> Option<u32> {
+        self.primary_osd.or(self.osds.first().copied())
+    }
+}
+
+impl OsdDump {
+    /// A group that is led by another of its OSDs than the map says: the manager has not heard of it yet.
+    pub(super) fn unheard<'a>(&self, entries: &[Entry], groups: &'a [Pg]) -> Option<&'a str> {
+        let wanted: HashMap<&str, u32> =
+            entries.iter().filter_map(|entry| Some((&*entry.pgid, entry.primary()?))).collect();
+        let leads = |id: u32| {
+            let mut osds = self.osds.iter();
+            osds.any(|osd| osd.id == id && osd.up == 1 && osd.primary_affinity >= 1.0)
+        };
+        let is_unheard = |group: &&Pg| {
+            wanted.get(&*group.pgid).is_some_and(|&primary| {
+                let (found, primary_id) = (group.acting_primary, i64::from(primary));
+                found != primary_id && group.acting.contains(&primary_id) && leads(primary)
+            })
+        };
+        groups.iter().find(is_unheard).map(|group| &*group.pgid)
+    }
 }
 
 /// `ceph pg dump pgs` or `pgs_brief`: of one version or another, or `ceph pg dump` as a whole.

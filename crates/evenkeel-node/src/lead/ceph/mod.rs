@@ -24,13 +24,16 @@ use async_trait::async_trait;
 use super::{Change, Engine, EngineError, Look, Script};
 use crate::Measurement;
 pub use access::Client;
-use answers::{Balancer, Features, OsdDump, Pg, Setting, Tree, parse};
+use answers::{Balancer, Entry, Features, OsdDump, Pg, Setting, Tree, parse};
 use caution::release;
 pub use measure::{PART_BYTES, WINDOW};
 use served::Served;
 
 /// How often is asked whether groups have settled.
 const POLL: Duration = Duration::from_millis(500);
+
+/// OSDs tell the manager every five seconds who leads what.
+const HEARSAY: Duration = Duration::from_secs(10);
 
 /// The files that are read in a folder, if they are there; the first two must be.
 pub const FILES: [&str; 6] = [
@@ -142,7 +145,7 @@ impl Ceph {
 
     async fn ask(&self) -> Result<Answers, EngineError> {
         let folder = match &self.options.access {
-            Access::Live(client) => return ask_live(client, self.options.weigh).await,
+            Access::Live(client) => return ask_settled(client, self.options.weigh).await,
             Access::Files(folders) => folders.last().cloned().unwrap_or_default(),
         };
         let needed = |name: &str| {
@@ -231,6 +234,33 @@ impl Reads {
     }
 }
 
+/// Asks again for a while if the manager has not heard yet of changes that are in the map: a command that was stopped has made
+/// them a moment ago.
+async fn ask_settled(client: &Client, weigh: Weigh) -> Result<Answers, EngineError> {
+    let deadline = Instant::now() + HEARSAY;
+    loop {
+        let answers = ask_live(client, weigh).await?;
+        let unheard = answers.osds.unheard(entries(&answers.osds), &answers.groups);
+        if unheard.is_none() || Instant::now() > deadline {
+            return Ok(answers);
+        }
+        tokio::time::sleep(POLL).await;
+    }
+}
+
+/// How such a cluster is told who leads.
+fn method(osds: &OsdDump) -> Method {
+    if release(&osds.require_osd_release) >= release("reef") { Method::Primary } else { Method::Upmap }
+}
+
+/// What its map says of who leads.
+fn entries(osds: &OsdDump) -> &[Entry] {
+    match method(osds) {
+        Method::Primary => &osds.pg_upmap_primaries,
+        Method::Upmap => &osds.pg_upmap,
+    }
+}
+
 async fn ask_live(client: &Client, weigh: Weigh) -> Result<Answers, EngineError> {
     const OSD_DUMP: [&str; 4] = ["osd", "dump", "-f", "json"];
     let groups = if weigh == Weigh::Count { "pgs_brief" } else { "pgs" };
@@ -273,13 +303,8 @@ impl Engine for Ceph {
         let (answers, read) = self.weigh(answers).await?;
         let Answers { osds, groups: placed, tree, balancer, features, settings } = answers;
         self.served.count(&placed);
-        let release_of_osds = release(&osds.require_osd_release);
-        self.method = if release_of_osds >= release("reef") { Method::Primary } else { Method::Upmap };
-        let entries = match self.method {
-            Method::Primary => &osds.pg_upmap_primaries,
-            Method::Upmap => &osds.pg_upmap,
-        };
-        self.entries = entries.iter().map(|entry| (entry.pgid.clone(), None)).collect();
+        self.method = method(&osds);
+        self.entries = entries(&osds).iter().map(|entry| (entry.pgid.clone(), None)).collect();
         if !self.entries.is_empty()
             && let Some(mut sets) = self.crush_sets().await
         {
