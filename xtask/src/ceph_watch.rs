@@ -161,13 +161,20 @@ fn means(series: &[(f64, f64)]) -> Vec<(f64, f64)> {
     series.windows(5).map(mean).collect()
 }
 
-/// What holds until the next point.
+/// What holds from the point before on: a look is told when its changes are made, with what it saw before them.
 fn steps(points: impl Iterator<Item = (f64, f64)>) -> impl Iterator<Item = (f64, f64)> {
     let mut last = None;
     points.flat_map(move |(second, value)| {
-        let before = last.replace(value).unwrap_or(value);
-        [(second, before), (second, value)]
+        let since = last.replace(second).unwrap_or(second);
+        [(since, value), (second, value)]
     })
+}
+
+#[test]
+fn changes_are_drawn_where_they_were_made() {
+    let looks = [(10.0, 8.0), (40.0, 8.0), (50.0, 1.0)];
+    let drawn = [(10.0, 8.0), (10.0, 8.0), (10.0, 8.0), (40.0, 8.0), (40.0, 1.0), (50.0, 1.0)];
+    assert_eq!(steps(looks.into_iter()).collect::<Vec<_>>(), drawn);
 }
 
 #[test]
