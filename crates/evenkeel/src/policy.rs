@@ -619,7 +619,7 @@ pub static POLICIES: &[Policy] = &[
         summary: "every object on its default server: its number modulo the servers",
         comes_close: false,
         by_distance: false,
-        live: Live::AsPlanned,
+        live: Live::Blind,
         kind: Kind::Place(|_, _| Box::new(Rr)),
     },
     Policy {
@@ -685,7 +685,7 @@ pub static POLICIES: &[Policy] = &[
         summary: "random servers for each write, all different",
         comes_close: false,
         by_distance: false,
-        live: Live::AsPlanned,
+        live: Live::Blind,
         kind: Kind::Place(|_, _| Box::<HdfsRandom>::default()),
     },
     Policy {

@@ -7,6 +7,8 @@
 //! * Nothing ever lowers a load in the paper. Here [`ServerLog::complete`] does, and a window may forget a part.
 //! * (2) is applied to the chosen server alone: applied to all, as the text says, probabilities would not add up to 1.
 //! * Loads in (2) are divided by a [`Unit`]: in bytes, e^−l is 0 for anything longer than 745 bytes.
+//! * Servers may [weigh](ServerLog::weigh) differently: what is left to do at a server that takes three times as long as
+//!   others counts three times. So a log of few writes also sees that a server is slow, whoever makes it so.
 //! * Contrary to the paper's assumption, probabilities do not fall with loads: a server that was chosen often and
 //!   lightly can rank behind one that has more to do. So servers are sorted by load ([`SortKey`]) and drawn at
 //!   random by [`ServerLog::softmax`].
@@ -43,6 +45,9 @@ pub struct Forget {
     pub percent: u8,
 }
 
+/// The weight of a server that takes as long as is usual.
+const USUAL_PERMILLE: u32 = 1000;
+
 /// Formula (2): what is left of a probability at that load.
 pub fn lowered(probability: f64, load: f64) -> f64 {
     probability * exp(-load)
@@ -69,6 +74,10 @@ pub struct ServerLog {
     shared: f64,
     unit: Unit,
     forget: Forget,
+    /// How long each server takes, in thousandths of what is usual. Empty if all are alike.
+    weights: Vec<u32>,
+    /// The length of a usual write.
+    usual_bytes: u64,
 }
 
 impl ServerLog {
@@ -76,7 +85,8 @@ impl ServerLog {
     pub fn new(loads: impl IntoIterator<Item = u64>, unit: Unit, forget: Forget) -> Self {
         let loads: Vec<u128> = loads.into_iter().map(u128::from).collect();
         let own = vec![1.0 / loads.len().max(1) as f64; loads.len()];
-        Self { total: loads.iter().sum(), loads, own, shared: 0.0, unit, forget }
+        let total = loads.iter().sum();
+        Self { total, loads, own, shared: 0.0, unit, forget, weights: Vec::new(), usual_bytes: 0 }
     }
 
     /// What is known, to be saved.
@@ -95,7 +105,8 @@ impl ServerLog {
         let is_whole = loads.is_empty() || (sum - 1.0).abs() < 1e-3;
         BadSnapshot::unless(are_shares && is_whole, "probabilities that do not add up to 1")?;
         let total = loads.iter().fold(0, |sum: u128, load| sum.saturating_add(*load));
-        Ok(Self { loads, total, own: normalised(probabilities), shared: 0.0, unit, forget })
+        let (own, weights) = (normalised(probabilities), Vec::new());
+        Ok(Self { loads, total, own, shared: 0.0, unit, forget, weights, usual_bytes: 0 })
     }
 
     /// Restores a saved log with the unit and the forgetting of this one.
@@ -112,17 +123,41 @@ impl ServerLog {
         probabilities.iter_mut().for_each(|p| *p *= n / (n + 1.0));
         probabilities.push(1.0 / (n + 1.0));
         (self.own, self.shared) = (normalised(probabilities), 0.0);
+        if !self.weights.is_empty() {
+            self.weights.push(USUAL_PERMILLE);
+        }
     }
 
-    /// All loads in bytes, by server.
+    /// Weighs servers by how long each takes, in thousandths of what is usual; servers that are not named take 1000.
+    /// From now on [`load`](Self::load) is what a write of `usual_bytes` would have to wait for, itself included: a slow
+    /// server is heavier than others even if it has nothing to do.
+    pub fn weigh(&mut self, permille: impl IntoIterator<Item = u32>, usual_bytes: u64) {
+        self.weights.clear();
+        self.weights.extend(permille.into_iter().map(|weight| weight.max(1)).take(self.loads.len()));
+        self.weights.resize(self.loads.len(), USUAL_PERMILLE);
+        self.usual_bytes = usual_bytes;
+    }
+
+    /// Records that a server has said what its load is.
+    pub fn told(&mut self, server: MemberId, load: u64) -> Result<(), BadReport> {
+        let known = &mut self.loads[known(server, self.own.len())?];
+        self.total = self.total.saturating_sub(*known).saturating_add(load.into());
+        *known = load.into();
+        Ok(())
+    }
+
+    /// All loads in bytes, by server, unweighed.
     pub fn loads(&self) -> &[u128] {
         &self.loads
     }
 
-    /// The load of a server, which must be in the log.
+    /// The load of a server, which must be in the log: its bytes, if servers are not [weighed](Self::weigh).
     #[inline]
     pub fn load(&self, server: MemberId) -> u128 {
-        self.loads[server.index()]
+        let bytes = self.loads[server.index()];
+        let Some(&weight) = self.weights.get(server.index()) else { return bytes };
+        let all = bytes.saturating_add(self.usual_bytes.into());
+        all.saturating_mul(weight.into()) / u128::from(USUAL_PERMILLE)
     }
 
     /// Records that `bytes` go to a server: formulas (1) to (3).

@@ -51,6 +51,13 @@ const MOST_NS: u64 = 3_600_000_000_000;
 /// A terabyte per second, more than any server reaches: the clock is too coarse for what it measured.
 const MOST_BYTES_PER_NS: u64 = 1000;
 
+/// What is known of a server that is not heard of fades to 1/e in this time for [`Speeds::slowness`]: to try a slow server
+/// again every minute or so costs little.
+const FORGOTTEN_NS: u64 = 30_000_000_000;
+
+/// A server that takes up to so many times as long as is usual, or as short, counts as usual: so much is noise.
+const NOISE: f64 = 1.5;
+
 /// A smaller rest of a sum of bytes counts as nothing. If all servers stand still, none must be slower than others
 /// because of what is left of better times.
 const LEAST_BYTES: f64 = 1e-6;
@@ -239,6 +246,38 @@ impl Speeds {
         let speeds = track.short.bytes_per_ns().zip(track.long.bytes_per_ns());
         Ok(speeds
             .map(|(short, long)| Estimate { short_bytes_per_s: short * 1e9, long_bytes_per_s: long * 1e9 }))
+    }
+
+    /// How many times as long as is usual each server takes at present, by the short-term memory; `None` where nothing is
+    /// known. Usual is the median. What is only a little off counts as 1, and what is known of servers that are not heard
+    /// of fades.
+    ///
+    /// Transfers that are not done yet show that a server is slow as soon as they take longer than usual: `in_flight`
+    /// has the server, the bytes and the duration of each so far.
+    pub fn slowness(
+        &self,
+        now_ns: u64,
+        in_flight: impl IntoIterator<Item = (MemberId, u64, u64)>,
+    ) -> Vec<Option<f64>> {
+        let speeds: Vec<Option<f64>> =
+            self.tracks.iter().map(|track| track.short.bytes_per_ns().filter(|speed| *speed > 0.0)).collect();
+        let usual = median(speeds.iter().copied().flatten().collect());
+        let fading = |(track, speed): (&Track, Option<f64>)| {
+            let left = kept(now_ns.saturating_sub(track.last_ns), FORGOTTEN_NS);
+            speed.map(|speed| 1.0 + (usual / speed - 1.0) * left)
+        };
+        let mut found: Vec<Option<f64>> = self.tracks.iter().zip(speeds).map(fading).collect();
+        for (server, bytes, ns) in in_flight {
+            let feared = ns as f64 * usual / bytes.max(1) as f64;
+            if let Some(found) = found.get_mut(server.index())
+                && usual > 0.0
+                && feared > found.unwrap_or(1.0)
+            {
+                *found = Some(feared);
+            }
+        }
+        let is_noise = |times: f64| (NOISE.recip()..=NOISE).contains(&times);
+        found.into_iter().map(|found| found.map(|times| if is_noise(times) { 1.0 } else { times })).collect()
     }
 
     /// Whether each server is slow by one of the memories; `None` where too little is left of it.

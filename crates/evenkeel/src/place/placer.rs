@@ -33,6 +33,8 @@ pub struct Placer {
     /// Servers that are down, and the servers of the copies of a step placed so far.
     taken: Vec<MemberId>,
     steps: Steps,
+    /// The default servers of all copies of each write of the window, if they are known.
+    homes: Vec<MemberId>,
     /// The servers of each step of the window, by number.
     placed: Vec<MemberId>,
     n_windows: u64,
@@ -86,6 +88,7 @@ impl Placer {
             down: Vec::new(),
             taken: Vec::new(),
             steps: Steps::default(),
+            homes: Vec::new(),
             placed: Vec::new(),
             n_windows: 0,
             n_writes: 0,
@@ -147,6 +150,39 @@ impl Placer {
         Ok(())
     }
 
+    /// Whether a server is up, as far as was [said](Self::set_up).
+    pub fn is_up(&self, server: MemberId) -> bool {
+        !self.down.contains(&server)
+    }
+
+    /// Places the writes of a window as [`window`](Self::window) does. `homes` has the default servers of the copies of
+    /// each write, as many as there are copies; the defaults of the writes themselves are not looked at.
+    pub fn window_at(
+        &mut self,
+        now_ns: u64,
+        window: &[Write],
+        homes: &[MemberId],
+        draw: &mut dyn Draw,
+        out: &mut Vec<MemberId>,
+    ) -> Result<(), PlaceError> {
+        let (n_copies, n_servers) = (self.options.n_replicas as usize, self.servers.log.loads().len());
+        if let Some(unknown) = homes.iter().position(|home| home.index() >= n_servers) {
+            let (row, server) = (unknown / n_copies, homes[unknown].0);
+            return Err(PlaceError::UnknownDefault { row, server, n_servers: n_servers as u32 });
+        }
+        let first = |number: usize| homes.get(number * n_copies).copied();
+        let at_home = |(number, write): (usize, &Write)| Write {
+            default: first(number).unwrap_or(write.default),
+            ..*write
+        };
+        let window: Vec<Write> = window.iter().enumerate().map(at_home).collect();
+        self.homes.clear();
+        self.homes.extend_from_slice(homes);
+        let placed = self.window(now_ns, &window, draw, out);
+        self.homes.clear();
+        placed
+    }
+
     /// Places the writes of a window. Appends the servers of each to `out`, one for each copy, the first copy first. A
     /// window that is refused changes nothing.
     pub fn window(
@@ -205,9 +241,16 @@ impl Placer {
         let n_copies = self.options.n_replicas as usize;
         let copies = &mut self.placed[step.number as usize * n_copies..][..n_copies];
         self.taken.clone_from(&self.down);
+        // A step has the homes of its first write.
+        let mut steps = self.steps.of_write.iter();
+        let first =
+            if self.homes.is_empty() { None } else { steps.position(|&number| number == step.number) };
+        let homes = first.and_then(|write| self.homes.get(write * n_copies..(write + 1) * n_copies));
+        let homes = homes.unwrap_or_default();
         for (copy, place_of_copy) in copies.iter_mut().enumerate() {
             let behind = (0..n_servers).map(|k| (step.default.index() + copy + k) % n_servers);
-            let mut behind = behind.map(|server| MemberId(server as u32));
+            let behind = behind.map(|server| MemberId(server as u32));
+            let mut behind = homes.iter().copied().skip(copy).chain(behind);
             let default = behind.find(|server| !self.taken.contains(server)).unwrap_or(step.default);
             let (taken, servers, options) = (self.taken.as_slice(), &self.servers, &self.options);
             let turn = Turn { place, copy: copy as u32, bytes: step.bytes, default, taken, servers, options };

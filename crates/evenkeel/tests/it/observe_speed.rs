@@ -281,3 +281,30 @@ proptest! {
         prop_assert_eq!(run(), all);
     }
 }
+
+/// A server that takes ten times as long is ten times as slow, noise is none, and what is not heard of is forgotten.
+#[test]
+fn slowness_is_against_the_usual() {
+    let mut cluster = Cluster::new(5);
+    cluster.percent[3] = 1000;
+    cluster.percent[4] = 120;
+    cluster.run(20);
+    let found = cluster.speeds.slowness(cluster.now_ns, []);
+    assert_eq!(found[..3], [Some(1.0); 3]);
+    assert!((8.0..12.0).contains(&found[3].unwrap()) && found[4] == Some(1.0), "{found:?}");
+    let later = cluster.speeds.slowness(cluster.now_ns + 60 * SECOND, []);
+    assert!((1.5..4.0).contains(&later[3].unwrap()), "{later:?}");
+    assert_eq!(Speeds::new(2, Tuning::default()).slowness(0, [(MemberId(0), 1, SECOND)]), [None, None]);
+}
+
+/// What is under way for longer than usual shows that a server is slow before it is done.
+#[test]
+fn what_is_late_counts_at_once() {
+    let mut cluster = Cluster::new(2);
+    cluster.speeds = Speeds::new(3, Tuning::default());
+    cluster.run(5);
+    let late = |ns| cluster.speeds.slowness(cluster.now_ns, [(MemberId(2), CHUNK, ns), (MemberId(9), 1, ns)]);
+    assert_eq!(late(USUAL_NS), [Some(1.0), Some(1.0), None]);
+    let found = late(4 * USUAL_NS)[2].unwrap();
+    assert!((3.9..4.1).contains(&found), "{found}");
+}

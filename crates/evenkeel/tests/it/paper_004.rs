@@ -779,3 +779,34 @@ fn mlml_deals_copies_in_turn() {
     let found = placed("mlml", &[0, 1, 2, 3, 100, 200], &[(4, 2), (10, 1)], options, &mut injected(&[]));
     assert_eq!(found.0, [0, 1, 2, 3]);
 }
+
+/// A server that takes longer than others is heavier by that factor, with what would be added to it.
+#[test]
+fn slow_servers_weigh_more() {
+    let mut log = log(&[100, 30, 0]);
+    log.weigh([1000, 4000], 10);
+    assert_eq!([0, 1, 2].map(|server| log.load(MemberId(server))), [110, 160, 10]);
+    log.told(MemberId(0), 50).expect("known");
+    assert_eq!((log.load(MemberId(0)), log.loads()), (60, &[50, 30, 0][..]));
+    assert!(log.told(MemberId(3), 0).is_err());
+    log.add(7);
+    assert_eq!(log.load(MemberId(3)), 17);
+}
+
+/// Copies have homes of their own, which they keep unless another server is better.
+#[test]
+fn copies_have_homes() {
+    let options = Options { n_replicas: 2, ..Options::default() };
+    let mut placer = placer("rr", &[0; 4], options).expect("valid");
+    let writes = writes(&[(0, 1), (1, 1)], 4);
+    let homes = [3, 1, 0, 2].map(MemberId);
+    let mut chosen = Vec::new();
+    placer.window_at(0, &writes, &homes, &mut injected(&[]), &mut chosen).expect("valid");
+    assert_eq!(chosen, homes);
+    placer.set_up(MemberId(3), false).expect("known");
+    chosen.clear();
+    placer.window_at(0, &writes, &homes, &mut injected(&[]), &mut chosen).expect("valid");
+    assert_eq!(chosen, [1, 0, 0, 2].map(MemberId), "the next home, then the servers after the default");
+    let unknown = placer.window_at(0, &writes, &[0, 1, 2, 9].map(MemberId), &mut injected(&[]), &mut chosen);
+    assert_eq!(unknown, Err(PlaceError::UnknownDefault { row: 1, server: 9, n_servers: 4 }));
+}
