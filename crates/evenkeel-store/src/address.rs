@@ -1,9 +1,10 @@
 //! Sources by the addresses that people write.
 
+use crate::cluster::Keel;
 use crate::error::{Problem, StoreError};
 use crate::{Folder, Hdfs, Http, S3, Source, WebHdfs};
 
-/// Opens the source at an address: `hdfs://…`, `webhdfs://…`, `s3://…`, `http://…`, `https://…`, `file:///…` or a path.
+/// Opens the source at an address: `keel://…` (in the cluster that the variable `EVENKEEL_CLUSTER` names), `hdfs://…`, `webhdfs://…`, `s3://…`, `http://…`, `https://…`, `file:///…` or a path.
 /// Nothing is asked of it yet.
 ///
 /// An address of a web server that ends with `/` is a folder, any other a single file.
@@ -17,11 +18,12 @@ pub fn open(address: &str) -> Result<Box<dyn Source>, StoreError> {
         }
         Some(("http" | "https", _)) => Ok(Box::new(Http::new(address)?)),
         Some(("s3", _)) => Ok(Box::new(S3::new(address)?)),
+        Some(("keel", _)) => Ok(Box::new(Keel::of_environment(address)?)),
         Some(("hdfs", _)) => Ok(Box::new(Hdfs::new(address)?)),
         Some(("webhdfs" | "swebhdfs" | "webhdfs+https", _)) => Ok(Box::new(WebHdfs::new(address)?)),
         Some((scheme, _)) => {
             let problem = format!(
-                "{scheme}:// is not known; give hdfs://, webhdfs://, s3://, http://, https://, file:/// or a path"
+                "{scheme}:// is not known; give keel://, hdfs://, webhdfs://, s3://, http://, https://, file:/// or a path"
             );
             Err(Problem::Unsupported(problem).at(address))
         }

@@ -49,7 +49,7 @@ pub enum Problem {
 
 impl Problem {
     /// The problem at an address.
-    pub(crate) fn at(self, address: impl Into<String>) -> StoreError {
+    pub fn at(self, address: impl Into<String>) -> StoreError {
         StoreError { address: address.into(), problem: self }
     }
 }

@@ -22,6 +22,7 @@
 
 mod address;
 mod catalogue;
+pub mod cluster;
 mod error;
 mod exact;
 mod folder;
@@ -52,7 +53,7 @@ pub use hdfs::Hdfs;
 pub use hdfs::fuzz as hdfs_fuzz;
 pub use http::{Announced, Http, announced, fetch, over_http};
 pub use metalink::{Metalink, MirroredFile, Origin};
-pub use s3::S3;
+pub use s3::{Answer, Elements, Endpoint, Listed, ListedPage, Payload, S3, Written};
 pub use webhdfs::WebHdfs;
 #[doc(hidden)]
 pub use webhdfs::fuzz as webhdfs_fuzz;

@@ -4,8 +4,12 @@
 //! ranges, short bodies and busy servers end in the same errors. Nothing is retried here: that is for the executor.
 
 mod address;
+mod endpoint;
 mod session;
 mod xml;
+
+pub use endpoint::{Answer, Endpoint, Listed, ListedPage, Payload, Written};
+pub use xml::Elements;
 
 use std::ops::Range;
 

@@ -11,8 +11,8 @@ use aws_config::{BehaviorVersion, Region};
 use aws_credential_types::Credentials;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider};
 use aws_sigv4::http_request::{
-    PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SigningSettings,
-    UriPathNormalizationMode, sign,
+    PayloadChecksumKind, PercentEncodingMode, SignableBody, SignableRequest, SignatureLocation,
+    SigningSettings, UriPathNormalizationMode, sign,
 };
 use aws_sigv4::sign::v4;
 use aws_smithy_http_client::Builder as HttpBuilder;
@@ -34,14 +34,14 @@ const SILENCE: Duration = Duration::from_secs(20);
 /// Credentials that are valid for no longer than this are replaced.
 const TOO_OLD: Duration = Duration::from_secs(60);
 /// The region of buckets that are nowhere else.
-const USUAL_REGION: &str = "us-east-1";
+pub(super) const USUAL_REGION: &str = "us-east-1";
 /// The maximum size of a refusal that is read.
 const MOST_BYTES_OF_REFUSAL: usize = 1 << 16;
 /// How often a request is sent again, with another region or other credentials.
 const MOST_CORRECTIONS: usize = 2;
 /// What a signature expects to be encoded.
-const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
-const RESERVED_IN_PATH: &AsciiSet = &RESERVED.remove(b'/');
+pub(super) const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+pub(super) const RESERVED_IN_PATH: &AsciiSet = &RESERVED.remove(b'/');
 
 /// A request.
 #[derive(Clone, Debug)]
@@ -80,7 +80,7 @@ struct State {
 
 impl Session {
     pub(super) fn new(address: Address) -> Result<Self, String> {
-        let client = client()?;
+        let client = client(Some(SILENCE))?;
         Ok(Self { address, client, found: OnceCell::new(), state: Mutex::default() })
     }
 
@@ -134,7 +134,7 @@ impl Session {
         }
         if let Some(provider) = &found.provider {
             let credentials = self.credentials(provider).await?;
-            sign_request(&ask.method, &url, &mut headers, region, credentials)
+            sign_request(&ask.method, &url, &mut headers, region, credentials, SignableBody::empty())
                 .map_err(Problem::Unsupported)?;
         }
         let request = self.client.request(ask.method.clone(), url).headers(headers);
@@ -244,12 +244,13 @@ fn url(address: &Address, endpoint: Option<&Url>, region: &str, ask: &Ask<'_>) -
 }
 
 /// Adds a signature to the headers.
-fn sign_request(
+pub(super) fn sign_request(
     method: &Method,
     url: &Url,
     headers: &mut HeaderMap,
     region: &str,
     credentials: Credentials,
+    body: SignableBody<'_>,
 ) -> Result<(), String> {
     let mut settings = SigningSettings::default();
     settings.percent_encoding_mode = PercentEncodingMode::Single;
@@ -268,8 +269,8 @@ fn sign_request(
         .into();
     let signed = headers.iter().filter(|(name, _)| name.as_str().starts_with("x-amz-"));
     let signed = signed.filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
-    let request = SignableRequest::new(method.as_str(), url.as_str(), signed, SignableBody::empty())
-        .map_err(|error| failed(&error))?;
+    let request =
+        SignableRequest::new(method.as_str(), url.as_str(), signed, body).map_err(|error| failed(&error))?;
     let (instructions, _) = sign(request, &params).map_err(|error| failed(&error))?.into_parts();
     for header in instructions.into_parts().0 {
         let mut value = HeaderValue::from_str(header.value()).map_err(|error| failed(&error))?;
@@ -279,15 +280,52 @@ fn sign_request(
     Ok(())
 }
 
-/// A client that follows no redirects, since they would need other signatures.
-fn client() -> Result<Client, String> {
+/// The address of a request without a body, with a signature that holds for so many seconds.
+pub(super) fn presign(
+    method: &Method,
+    mut url: Url,
+    region: &str,
+    credentials: Credentials,
+    seconds: u64,
+) -> Result<Url, String> {
+    let mut settings = SigningSettings::default();
+    settings.percent_encoding_mode = PercentEncodingMode::Single;
+    settings.uri_path_normalization_mode = UriPathNormalizationMode::Disabled;
+    settings.signature_location = SignatureLocation::QueryParams;
+    settings.expires_in = Some(Duration::from_secs(seconds));
+    let failed = |error: &dyn std::error::Error| format!("an address cannot be signed: {error}");
+    let identity = credentials.into();
+    let params = v4::SigningParams::builder()
+        .identity(&identity)
+        .region(region)
+        .name("s3")
+        .time(SystemTime::now())
+        .settings(settings)
+        .build()
+        .map_err(|error| failed(&error))?
+        .into();
+    let unsigned = SignableBody::UnsignedPayload;
+    let request = SignableRequest::new(method.as_str(), url.as_str(), std::iter::empty(), unsigned)
+        .map_err(|error| failed(&error))?;
+    let (instructions, _) = sign(request, &params).map_err(|error| failed(&error))?.into_parts();
+    for (name, value) in instructions.params() {
+        url.query_pairs_mut().append_pair(name, value);
+    }
+    Ok(url)
+}
+
+/// A client that follows no redirects, since they would need other signatures. A server that sends nothing for as long
+/// as `silence` has died.
+pub(super) fn client(silence: Option<Duration>) -> Result<Client, String> {
     // Whoever installs a provider first wins, and all of them are this one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = Client::builder()
         .connect_timeout(CONNECT_TIMEOUT)
-        .read_timeout(SILENCE)
         .redirect(redirect::Policy::none())
         .user_agent(concat!("evenkeel/", env!("CARGO_PKG_VERSION")));
+    if let Some(silence) = silence {
+        builder = builder.read_timeout(silence);
+    }
     if let Some(path) = std::env::var_os("AWS_CA_BUNDLE").filter(|path| !path.is_empty()) {
         let wrong = |why: String| format!("cannot use {} (AWS_CA_BUNDLE): {why}", path.display());
         let pem = std::fs::read(&path).map_err(|error| wrong(error.to_string()))?;
@@ -299,7 +337,7 @@ fn client() -> Result<Client, String> {
 }
 
 /// The beginning of a body, as text.
-async fn beginning(mut response: Response) -> String {
+pub(super) async fn beginning(mut response: Response) -> String {
     let mut bytes = Vec::new();
     while let Ok(Some(chunk)) = response.chunk().await
         && bytes.len() < MOST_BYTES_OF_REFUSAL
@@ -314,7 +352,7 @@ fn has_expired(code: &str) -> bool {
 }
 
 /// What a refusal means.
-fn problem(status: reqwest::StatusCode, headers: &HeaderMap, refusal: &Refusal) -> Problem {
+pub(super) fn problem(status: reqwest::StatusCode, headers: &HeaderMap, refusal: &Refusal) -> Problem {
     let Refusal { code, message, .. } = refusal;
     let told = match (code.as_str(), message.as_str()) {
         ("", _) => status.to_string(),
@@ -420,7 +458,9 @@ mod tests {
         let mut headers = HeaderMap::new();
         let url = Url::parse("https://b.s3.us-east-1.amazonaws.com/k").expect("an address");
         let credentials = Credentials::new("AKID", "SECRET", Some("TOKEN".into()), None, "test");
-        sign_request(&Method::GET, &url, &mut headers, "us-east-1", credentials).expect("it can be signed");
+        let body = SignableBody::empty();
+        sign_request(&Method::GET, &url, &mut headers, "us-east-1", credentials, body)
+            .expect("it can be signed");
         let shown = format!("{headers:?}");
         assert!(!shown.contains("SECRET") && !shown.contains("TOKEN"), "{shown}");
         let authorization = headers["authorization"].to_str().expect("it is text");

@@ -1,5 +1,7 @@
 //! The XML of S3: pages of listings, and errors.
 
+use std::collections::BTreeMap;
+
 use percent_encoding::percent_decode_str;
 
 use crate::xml::{Step, walk};
@@ -21,6 +23,38 @@ pub(super) struct Entry {
     pub(super) etag: String,
     /// Whether the server has a checksum of it.
     pub(super) has_checksum: bool,
+}
+
+/// An answer of S3 as texts by the names of their elements: those of each row, and all others.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Elements {
+    /// Texts outside of rows; the last of each name.
+    pub texts: BTreeMap<String, String>,
+    /// The name of each row's element, and the texts in it.
+    pub rows: Vec<(String, BTreeMap<String, String>)>,
+}
+
+impl Elements {
+    /// Reads a document in which elements of these names are rows.
+    pub fn read(xml: &str, rows: &[&str]) -> Result<Self, String> {
+        let mut found = Self::default();
+        let mut row: Option<(String, BTreeMap<String, String>)> = None;
+        walk(xml, |step| {
+            match step {
+                Step::Begin(name) if row.is_none() && rows.contains(&name) => {
+                    row = Some((name.to_owned(), BTreeMap::new()));
+                }
+                Step::End(name, text) => match &mut row {
+                    Some((of, _)) if of == name => found.rows.extend(row.take()),
+                    Some((_, texts)) => _ = texts.insert(name.to_owned(), text.to_owned()),
+                    None => _ = found.texts.insert(name.to_owned(), text.to_owned()),
+                },
+                Step::Begin(_) => {}
+            }
+            Ok(())
+        })?;
+        Ok(found)
+    }
 }
 
 /// What a server says when it refuses.

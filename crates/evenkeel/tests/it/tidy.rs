@@ -55,7 +55,7 @@ const CRATES: [(&str, &[&str]); 6] = [
     ("evenkeel", &[]),
     ("evenkeel-sim", &["evenkeel"]),
     ("evenkeel-formats", &["evenkeel", "evenkeel-sim"]),
-    ("evenkeel-store", &[]),
+    ("evenkeel-store", &["evenkeel"]),
     ("evenkeel-node", &["evenkeel", "evenkeel-store"]),
     ("evenkeel-cli", &["evenkeel", "evenkeel-sim", "evenkeel-formats", "evenkeel-store", "evenkeel-node"]),
 ];
