@@ -8,6 +8,8 @@ mod balanced;
 mod client;
 mod health;
 pub mod lead;
+pub mod node;
+pub mod write;
 
 pub use balanced::{Balanced, BalancedOptions, MirrorReport};
 pub use client::{

@@ -5,9 +5,12 @@
 mod balanced;
 mod faults;
 mod files;
+mod folder;
+mod folder_speed;
 mod lead;
 mod lead_kafka;
 mod listing;
+mod node_s3;
 mod parts;
 mod policies;
 mod ranks;
@@ -16,6 +19,7 @@ mod sources;
 mod trouble;
 mod verify;
 mod web;
+mod write;
 
 use std::path::Path;
 use std::sync::Arc;

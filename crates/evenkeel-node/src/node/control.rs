@@ -1,0 +1,307 @@
+//! The control port of a node: versioned JSON over HTTP, for what S3 does not have.
+//!
+//! | request | what it does |
+//! |---|---|
+//! | `GET /v1/status` | who the node is, how loaded, and what it holds |
+//! | `POST /v1/settings` `{"slots":4}` | changes how many transfers there are at a time |
+//! | `POST /v1/settings` `{"paused":true}` | lets no transfer start until it is `false` |
+//! | `POST /v1/settings` `{"bytes_per_second":1000000}` | makes the node slow, for demonstrations; 0 ends it |
+//! | `POST /v1/settings` `{"draining":true}`, or `POST /v1/drain` | takes no new objects until it is `false`; reads go on |
+//! | `POST /v1/locate` `{"bucket":"b","prefix":"","after":"","limit":100}` | objects, and where those are that are elsewhere |
+//! | `POST /v1/scrub` | reads all that is stored, and says what is damaged |
+//! | `GET /metrics` | figures for Prometheus |
+//! | `GET /health`, `GET /ready` | whether the process lives, and whether it takes requests |
+//!
+//! Requests are signed with the keys of the data port, so that no secret travels and nothing can be changed on the way:
+//! `curl --aws-sigv4 aws:amz:us-east-1:s3 --user "$KEY:$SECRET" http://127.0.0.1:9201/v1/status`. Only the last three are
+//! open to everybody who reaches the port.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use evenkeel_store::cluster::Redirect;
+use futures_util::stream::{self, StreamExt, TryStreamExt};
+use http_body_util::{BodyExt, Limited};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::http::Extensions;
+use hyper::{HeaderMap, Method, StatusCode, Uri};
+use s3s::route::S3Route;
+use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::front::Front;
+use super::gate::{Gate, Load};
+use super::store::{Entry, Selection, Store, Usage};
+
+/// A longer request is none of ours.
+const MOST_BYTES: usize = 64 << 10;
+/// The version of all that is said here.
+const FORMAT: u32 = 1;
+/// What everybody may ask.
+const OPEN: [&str; 3] = ["/health", "/ready", "/metrics"];
+
+/// All that is here.
+const KNOWN: [&str; 8] =
+    ["/health", "/ready", "/metrics", "/v1/status", "/v1/settings", "/v1/drain", "/v1/locate", "/v1/scrub"];
+/// Objects of one answer.
+const MOST_LOCATED: usize = 1000;
+/// Redirects that are read at once.
+const N_READ_AT_ONCE: usize = 16;
+/// An answer ends after so many bytes of redirects, and goes on with the next one.
+const MOST_BYTES_LOCATED: u64 = 8 << 20;
+
+/// Answers requests on the control port.
+#[derive(Clone, Debug)]
+pub(super) struct Control {
+    pub(super) name: Arc<str>,
+    pub(super) gate: Arc<Gate>,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) front: Front,
+    pub(super) started: Instant,
+}
+
+/// The answer to `GET /v1/status`.
+#[derive(Clone, Debug, Serialize)]
+struct Status<'a> {
+    format: u32,
+    node: &'a str,
+    version: &'static str,
+    up_seconds: u64,
+    paused: bool,
+    draining: bool,
+    bytes_per_second: Option<u64>,
+    load: Load,
+    usage: Usage,
+}
+
+/// What `POST /v1/settings` changes: what is named.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    paused: Option<bool>,
+    draining: Option<bool>,
+    slots: Option<u32>,
+    bytes_per_second: Option<u64>,
+}
+
+/// What `POST /v1/locate` asks for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sought {
+    bucket: String,
+    #[serde(default)]
+    prefix: String,
+    #[serde(default)]
+    after: String,
+    limit: Option<usize>,
+}
+
+/// An object, and where it is if it is elsewhere.
+#[derive(Debug, Serialize)]
+struct Located {
+    key: String,
+    bytes: u64,
+    etag: String,
+    version: u64,
+    redirect: Option<Redirect>,
+}
+
+#[async_trait::async_trait]
+impl S3Route for Control {
+    fn is_match(&self, _: &Method, _: &Uri, _: &HeaderMap, _: &mut Extensions) -> bool {
+        true
+    }
+
+    async fn check_access(&self, request: &mut S3Request<Body>) -> S3Result<()> {
+        if request.credentials.is_some() || OPEN.contains(&request.uri.path()) {
+            return Ok(());
+        }
+        Err(s3_error!(AccessDenied, "sign the request with the keys of the node, as curl --aws-sigv4 does"))
+    }
+
+    async fn call(&self, request: S3Request<Body>) -> S3Result<S3Response<Body>> {
+        Ok(match (request.method.as_str(), request.uri.path()) {
+            ("GET", "/health") => answer(StatusCode::OK, &json!({"format": FORMAT, "node": &*self.name})),
+            ("GET", "/ready") => self.ready(),
+            ("GET", "/metrics") => self.metrics().await,
+            ("GET", "/v1/status") => self.status().await,
+            ("POST", "/v1/settings") => self.change(request.input).await,
+            ("POST", "/v1/drain") => {
+                self.gate.drain(true);
+                self.status().await
+            }
+            ("POST", "/v1/locate") => self.locate(request.input).await,
+            ("POST", "/v1/scrub") => self.scrub().await,
+            (_, path) if KNOWN.contains(&path) => {
+                refuse(StatusCode::METHOD_NOT_ALLOWED, &format!("{path} is not asked for in this way"))
+            }
+            (_, path) => {
+                refuse(StatusCode::NOT_FOUND, &format!("there is nothing at {path}; see GET /v1/status"))
+            }
+        })
+    }
+}
+
+impl Control {
+    fn ready(&self) -> S3Response<Body> {
+        if self.gate.is_stopped() {
+            return refuse(StatusCode::SERVICE_UNAVAILABLE, "the node is being stopped");
+        }
+        answer(StatusCode::OK, &json!({"format": FORMAT, "node": &*self.name}))
+    }
+
+    async fn status(&self) -> S3Response<Body> {
+        let usage = match self.store.usage().await {
+            Ok(usage) => usage,
+            Err(error) => return refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        };
+        answer(
+            StatusCode::OK,
+            &Status {
+                format: FORMAT,
+                node: &self.name,
+                version: env!("CARGO_PKG_VERSION"),
+                up_seconds: self.started.elapsed().as_secs(),
+                paused: self.gate.is_paused(),
+                draining: self.gate.is_draining(),
+                bytes_per_second: self.gate.rate(),
+                load: self.gate.load(),
+                usage,
+            },
+        )
+    }
+
+    async fn change(&self, body: Body) -> S3Response<Body> {
+        let settings: Settings = match read(body).await {
+            Ok(settings) => settings,
+            Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
+        };
+        if let Some(0) = settings.slots {
+            return refuse(
+                StatusCode::BAD_REQUEST,
+                "slots: 0 would let nothing pass; use paused, or at least 1",
+            );
+        }
+        settings.paused.into_iter().for_each(|paused| self.gate.pause(paused));
+        settings.draining.into_iter().for_each(|draining| self.gate.drain(draining));
+        settings.slots.into_iter().for_each(|slots| self.gate.set_slots(slots));
+        let rate = settings.bytes_per_second.map(|rate| Some(rate).filter(|rate| *rate > 0));
+        rate.into_iter().for_each(|rate| self.gate.set_rate(rate));
+        self.status().await
+    }
+
+    async fn locate(&self, body: Body) -> S3Response<Body> {
+        let sought: Sought = match read(body).await {
+            Ok(sought) => sought,
+            Err(why) => return refuse(StatusCode::BAD_REQUEST, &why),
+        };
+        match self.located(&sought).await {
+            Ok((objects, next)) => {
+                answer(StatusCode::OK, &json!({"format": FORMAT, "objects": objects, "next": next}))
+            }
+            Err(error) => {
+                let status = error.status_code().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+                refuse(status, error.message().unwrap_or(error.code().as_str()))
+            }
+        }
+    }
+
+    async fn located(&self, sought: &Sought) -> S3Result<(Vec<Located>, Option<String>)> {
+        let limit = sought.limit.unwrap_or(MOST_LOCATED).clamp(1, MOST_LOCATED);
+        let what = Selection {
+            prefix: sought.prefix.clone(),
+            delimiter: String::new(),
+            after: sought.after.clone(),
+            limit,
+        };
+        let listing = self.front.page(&sought.bucket, what).await?;
+        let (mut entries, mut next) = (listing.entries, listing.next);
+        let is_redirect = |entry: &Entry| Redirect::is_marked(&entry.attributes.user);
+        let mut sum = 0;
+        let fits = entries.iter().take_while(|(_, entry)| {
+            sum += if is_redirect(entry) { entry.bytes } else { 0 };
+            sum <= MOST_BYTES_LOCATED
+        });
+        let n = fits.count().max(1);
+        if n < entries.len() {
+            entries.truncate(n);
+            next = entries.last().map(|(key, _)| key.clone());
+        }
+        let bucket = sought.bucket.as_str();
+        let located = stream::iter(entries).map(|(key, entry)| async move {
+            let redirect = match is_redirect(&entry) {
+                // Since it was listed it may have been deleted, or brought home.
+                true => self.front.redirect(bucket, &key).await?,
+                false => Some((entry.version, entry.bytes, entry.etag, None)),
+            };
+            Ok::<_, s3s::S3Error>(redirect.map(|(version, bytes, etag, redirect)| Located {
+                key,
+                bytes,
+                etag,
+                version,
+                redirect,
+            }))
+        });
+        let located: Vec<Option<Located>> = located.buffered(N_READ_AT_ONCE).try_collect().await?;
+        Ok((located.into_iter().flatten().collect(), next))
+    }
+
+    async fn scrub(&self) -> S3Response<Body> {
+        match self.store.scrub().await {
+            Ok(report) => answer(StatusCode::OK, &json!({"format": FORMAT, "scrub": report})),
+            Err(error) => refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
+        }
+    }
+
+    async fn metrics(&self) -> S3Response<Body> {
+        let load = self.gate.load();
+        let usage = self.store.usage().await.unwrap_or_default();
+        let mut text = String::new();
+        let figures = [
+            ("slots", "gauge", "Transfers that there may be at a time.", u64::from(load.slots)),
+            ("busy", "gauge", "Transfers under way.", u64::from(load.busy)),
+            ("waiting", "gauge", "Transfers that wait for a slot.", u64::from(load.waiting)),
+            ("pending_bytes", "gauge", "Bytes still to be moved.", load.pending_bytes),
+            ("transfers_total", "counter", "Transfers that are over.", load.transfers),
+            ("read_bytes_total", "counter", "Bytes sent to clients.", load.read_bytes),
+            ("written_bytes_total", "counter", "Bytes received from clients.", load.written_bytes),
+            ("objects", "gauge", "Objects stored.", usage.objects),
+            ("stored_bytes", "gauge", "Bytes of all objects.", usage.bytes),
+            ("free_bytes", "gauge", "Free bytes of the disk.", usage.free_bytes.unwrap_or_default()),
+        ];
+        for (name, kind, help, value) in figures {
+            let _ = write!(
+                text,
+                "# HELP evenkeel_{name} {help}\n# TYPE evenkeel_{name} {kind}\nevenkeel_{name}{{node=\"{}\"}} {value}\n",
+                self.name.replace('\\', "\\\\").replace('"', "\\\"")
+            );
+        }
+        let mut response = S3Response::new(Body::from(text));
+        let _ = response
+            .headers
+            .insert(CONTENT_TYPE, HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8"));
+        response
+    }
+}
+
+/// Reads a request.
+async fn read<T: for<'a> Deserialize<'a>>(body: Body) -> Result<T, String> {
+    let body = Limited::new(body, MOST_BYTES).collect().await;
+    let bytes: Bytes = body.map_err(|error| format!("the request cannot be read: {error}"))?.to_bytes();
+    serde_json::from_slice(&bytes)
+        .map_err(|error| format!("the request is not what is expected here: {error}"))
+}
+
+fn answer(status: StatusCode, what: &impl Serialize) -> S3Response<Body> {
+    let text = serde_json::to_string(what).unwrap_or_default();
+    let mut response = S3Response::with_status(Body::from(text + "\n"), status);
+    let _ = response.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response
+}
+
+fn refuse(status: StatusCode, why: &str) -> S3Response<Body> {
+    answer(status, &json!({"format": FORMAT, "error": why}))
+}

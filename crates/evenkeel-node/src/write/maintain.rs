@@ -1,0 +1,438 @@
+//! Brings objects home, and collects pieces that nothing names.
+//!
+//! Whatever is changed is changed under the condition that the entry at home is still the one that was seen. So a write
+//! that comes meanwhile wins, and where a server has no conditional writes nothing is moved.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use evenkeel_store::cluster::redirect::{HELD, HOME, OF};
+use evenkeel_store::cluster::{Held, Listing, Redirect, Servers, Stored, decoded};
+use evenkeel_store::{Problem, StoreError};
+use futures_util::stream::{self, BoxStream};
+use futures_util::{StreamExt, TryStreamExt};
+use hyper::header::HeaderMap;
+use tokio::sync::watch;
+use tokio::time::sleep;
+
+use super::access::{Access, Before, Entry, Fault};
+use super::content::{Content, Part};
+use super::driver::dealt;
+use super::fresh;
+
+/// Entries that are remembered while pieces are looked through.
+const MOST_REMEMBERED: usize = 10_000;
+
+/// How to maintain a bucket.
+#[derive(Clone, Debug)]
+pub struct Maintaining {
+    /// Only objects whose names begin so. Pieces that nothing names are collected in the whole bucket.
+    pub prefix: String,
+    /// Copies of each object.
+    pub replicas: u32,
+    /// Whether anything is changed. Otherwise what would be done is told.
+    pub apply: bool,
+    /// The most bytes per second that are moved.
+    pub rate: Option<u64>,
+    /// A piece that nothing names is left alone for this long: its entry may be on its way.
+    pub grace: Duration,
+}
+
+/// Something that is done, or would be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Maintenance {
+    /// An object comes home.
+    Home {
+        /// Its name.
+        key: String,
+        /// The server that holds it.
+        from: String,
+        /// Its home.
+        to: String,
+        /// Its size.
+        bytes: u64,
+    },
+    /// Pieces of a large object go to the servers that they are at by default.
+    Pieces {
+        /// The object.
+        key: String,
+        /// How many.
+        n_pieces: usize,
+        /// Their bytes.
+        bytes: u64,
+    },
+    /// A piece that nothing names is deleted.
+    Orphan {
+        /// The server that holds it.
+        server: String,
+        /// Its name there.
+        key: String,
+        /// Its size.
+        bytes: u64,
+    },
+    /// Something is left as it is.
+    LeftAlone {
+        /// What.
+        what: String,
+        /// Why.
+        why: String,
+    },
+    /// Something went wrong.
+    Failed {
+        /// What.
+        what: String,
+        /// Why.
+        why: String,
+    },
+}
+
+/// What was done, or would be.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Maintained {
+    /// Objects that came home.
+    pub n_home: u64,
+    /// Pieces that went to their default servers.
+    pub n_pieces: u64,
+    /// Bytes that were moved.
+    pub bytes: u64,
+    /// Pieces that nothing named.
+    pub n_orphans: u64,
+    /// Their bytes.
+    pub orphan_bytes: u64,
+    /// What was left as it is.
+    pub n_left_alone: u64,
+    /// What went wrong.
+    pub n_failed: u64,
+    /// Whether it was stopped before it was done.
+    pub was_stopped: bool,
+}
+
+/// Brings the objects of a bucket home and collects orphans. Tells what it does, after it is done.
+pub async fn maintain(
+    servers: Arc<Servers>,
+    bucket: &str,
+    how: &Maintaining,
+    stopped: watch::Receiver<bool>,
+    tell: &mut (dyn FnMut(&Maintenance) + Send),
+) -> Result<Maintained, StoreError> {
+    let access = Arc::new(Access::new(Arc::clone(&servers), bucket, 1));
+    let mut run = Run { access, how, tell, stopped, done: Maintained::default() };
+    let mut listing = Listing::new(servers, bucket, &how.prefix);
+    while let Some(page) = listing.next().await? {
+        for found in page {
+            for at in found.at {
+                if run.is_stopped() {
+                    return Ok(run.done);
+                }
+                match at.stored {
+                    Stored::Elsewhere(redirect) => run.visit(&found.key, at.server, &redirect).await,
+                    Stored::Unusable(error) => run.say(&failed(&found.key, &error)),
+                    Stored::Whole { .. } => {}
+                }
+            }
+        }
+    }
+    for (server, error) in listing.failures() {
+        run.say(&failed(run.access.name(server), error));
+    }
+    for server in 0..run.access.servers.all().len() {
+        if let Err(error) = run.collect(server).await {
+            run.say(&failed(run.access.name(server), &error));
+        }
+    }
+    Ok(run.done)
+}
+
+fn failed(what: &str, why: &impl ToString) -> Maintenance {
+    Maintenance::Failed { what: what.to_owned(), why: why.to_string() }
+}
+
+struct Run<'a> {
+    access: Arc<Access>,
+    how: &'a Maintaining,
+    tell: &'a mut (dyn FnMut(&Maintenance) + Send),
+    stopped: watch::Receiver<bool>,
+    done: Maintained,
+}
+
+impl Run<'_> {
+    fn is_stopped(&mut self) -> bool {
+        self.done.was_stopped |= *self.stopped.borrow();
+        self.done.was_stopped
+    }
+
+    fn say(&mut self, what: &Maintenance) {
+        match what {
+            Maintenance::Home { bytes, .. } => {
+                self.done.n_home += 1;
+                self.done.bytes += bytes;
+            }
+            Maintenance::Pieces { n_pieces, bytes, .. } => {
+                self.done.n_pieces += *n_pieces as u64;
+                self.done.bytes += bytes;
+            }
+            Maintenance::Orphan { bytes, .. } => {
+                self.done.n_orphans += 1;
+                self.done.orphan_bytes += bytes;
+            }
+            Maintenance::LeftAlone { .. } => self.done.n_left_alone += 1,
+            Maintenance::Failed { .. } => self.done.n_failed += 1,
+        }
+        (self.tell)(what);
+    }
+
+    fn leave(&mut self, what: &str, why: &str) {
+        self.say(&Maintenance::LeftAlone { what: what.to_owned(), why: why.to_owned() });
+    }
+
+    /// Brings home what a redirect names, as far as it is elsewhere.
+    async fn visit(&mut self, key: &str, home: usize, redirect: &Redirect) {
+        let access = Arc::clone(&self.access);
+        let homes = access.servers.homes(&access.bucket, key, self.how.replicas as usize);
+        let Some(copy) = homes.iter().position(|server| *server == home) else {
+            self.leave(key, &format!("{} has an entry for it and is no home of it", access.name(home)));
+            return;
+        };
+        let moves = self.moves(key, home, copy, redirect);
+        if moves.is_empty() {
+            return;
+        }
+        match access.is_conditional(home).await {
+            Ok(true) => {}
+            Ok(false) => {
+                let why = format!(
+                    "its home {} has no conditional writes, so it stays where it is",
+                    access.name(home)
+                );
+                self.leave(key, &why);
+                return;
+            }
+            Err(error) => {
+                self.say(&failed(key, &error));
+                return;
+            }
+        }
+        let bytes: u64 = moves.iter().map(|(piece, _)| redirect.pieces[*piece].bytes).sum();
+        let what = if let [piece] = redirect.pieces.as_slice() {
+            let (key, from, to) = (key.to_owned(), piece.server.clone(), access.name(home).to_owned());
+            Maintenance::Home { key, from, to, bytes }
+        } else {
+            Maintenance::Pieces { key: key.to_owned(), n_pieces: moves.len(), bytes }
+        };
+        if !self.how.apply {
+            self.say(&what);
+            return;
+        }
+        let carried = match redirect.pieces.len() {
+            1 => bring_home(&access, key, home, redirect).await,
+            _ => rearrange(&access, key, home, redirect, &moves).await,
+        };
+        match carried {
+            Ok(()) => self.say(&what),
+            Err(Fault::Exists) => self.leave(key, "it was written meanwhile"),
+            Err(Fault::Local(why)) => self.say(&failed(key, &why)),
+            Err(Fault::Server { error, .. }) => self.say(&failed(key, &error)),
+        }
+        if let Some(rate) = self.how.rate.filter(|rate| *rate > 0) {
+            sleep(Duration::from_secs_f64(bytes as f64 / rate as f64)).await;
+        }
+    }
+
+    /// The pieces that are elsewhere than by default, and where they belong.
+    fn moves(&self, key: &str, home: usize, copy: usize, redirect: &Redirect) -> Vec<(usize, usize)> {
+        let servers = &self.access.servers;
+        if redirect.pieces.len() == 1 {
+            return vec![(0, home)];
+        }
+        let n = self.how.replicas as usize;
+        let homes = servers.homes(&self.access.bucket, key, n);
+        let default = |piece: usize| {
+            let of_piece = servers.homes_of_piece(&self.access.bucket, key, piece as u64, n);
+            dealt(&of_piece, &homes).get(copy).copied().flatten().unwrap_or(home)
+        };
+        let pieces = redirect.pieces.iter().enumerate();
+        let moves = pieces.map(|(number, piece)| (number, default(number), servers.find(&piece.server)));
+        moves.filter(|(_, to, at)| Some(*to) != *at).map(|(number, to, _)| (number, to)).collect()
+    }
+
+    /// Deletes the pieces at a server that nothing names.
+    async fn collect(&mut self, server: usize) -> Result<(), StoreError> {
+        let access = Arc::clone(&self.access);
+        let endpoint = access.servers.endpoint(server)?;
+        let (mut token, mut known): (Option<String>, Entries) = (None, HashMap::new());
+        loop {
+            let page = match endpoint.list(&access.bucket, HELD, token.as_deref()).await {
+                Err(StoreError { problem: Problem::NotFound, .. }) => return Ok(()),
+                page => page?,
+            };
+            for piece in page.objects {
+                if self.is_stopped() {
+                    return Ok(());
+                }
+                match self.is_orphan(server, &piece.key, &mut known).await {
+                    Ok(None) => {}
+                    Ok(Some(true)) => {
+                        if self.how.apply {
+                            endpoint.delete(&access.bucket, &piece.key, HeaderMap::new()).await?;
+                        }
+                        let (server, key) = (access.name(server).to_owned(), piece.key);
+                        self.say(&Maintenance::Orphan { server, key, bytes: piece.bytes });
+                    }
+                    Ok(Some(false)) => {
+                        let what = format!("{}: {}", access.name(server), piece.key);
+                        self.leave(&what, "it does not say what it belongs to, so it may not be ours");
+                    }
+                    Err(error) => self.say(&failed(&piece.key, &error)),
+                }
+            }
+            match page.next {
+                Some(next) if Some(&next) != token.as_ref() => token = Some(next),
+                _ => return Ok(()),
+            }
+        }
+    }
+
+    /// Whether nothing names a piece. `None` if it is in use, or young; false if it is not known to be a piece.
+    async fn is_orphan(
+        &self,
+        server: usize,
+        key: &str,
+        known: &mut Entries,
+    ) -> Result<Option<bool>, StoreError> {
+        let access = &self.access;
+        if !key.starts_with(HELD) {
+            return Ok(None);
+        }
+        let Some(seen) = access.servers.look(server, &access.bucket, key).await? else { return Ok(None) };
+        let object = seen.user.get(OF).and_then(|of| decoded(of));
+        let object = object.as_deref().and_then(|of| of.strip_prefix(&format!("{}/", access.bucket)));
+        let home = seen.user.get(HOME).and_then(|home| decoded(home));
+        let (Some(object), Some(home)) = (object, home) else { return Ok(Some(false)) };
+        if seen.age.is_none_or(|age| age < self.how.grace) {
+            return Ok(None);
+        }
+        // The cluster file may have changed since it was written.
+        let mut homes = access.servers.homes(&access.bucket, object, self.how.replicas as usize);
+        homes.extend(access.servers.find(&home));
+        for home in homes {
+            let entry = (home, object.to_owned());
+            if !known.contains_key(&entry) {
+                if known.len() >= MOST_REMEMBERED {
+                    known.clear();
+                }
+                let pieces = pieces_of(access, home, object).await?;
+                known.insert(entry.clone(), pieces);
+            }
+            let name = access.name(server);
+            if known[&entry].iter().any(|(at, piece)| at == name && piece == key) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(true))
+    }
+}
+
+/// The pieces that an entry names, each by server and name.
+type Entries = HashMap<(usize, String), Vec<(String, String)>>;
+
+/// The pieces that a home names for an object. Where it has an entry that cannot be read, this fails.
+async fn pieces_of(access: &Access, home: usize, key: &str) -> Result<Vec<(String, String)>, StoreError> {
+    match access.servers.look(home, &access.bucket, key).await? {
+        Some(seen) if seen.redirect.is_some() => {}
+        _ => return Ok(Vec::new()),
+    }
+    let redirect = access.servers.redirect(home, &access.bucket, key).await?;
+    Ok(redirect.pieces.into_iter().map(|piece| (piece.server, piece.key)).collect())
+}
+
+/// The entry at a home, if it is still the one that was listed.
+async fn unchanged(access: &Access, home: usize, key: &str, redirect: &Redirect) -> Result<Before, Fault> {
+    let before = access.before(home, key).await?;
+    if before.seen.is_some() && before.pieces == redirect.pieces { Ok(before) } else { Err(Fault::Exists) }
+}
+
+async fn bring_home(access: &Arc<Access>, key: &str, home: usize, redirect: &Redirect) -> Result<(), Fault> {
+    let before = unchanged(access, home, key, redirect).await?;
+    let part = held(access, &redirect.pieces[0])?;
+    let (before, _) = access.settle(home, key, before, false, &Entry::Whole(&part)).await?;
+    access.drop_pieces(&before.pieces, Some(key)).await;
+    Ok(())
+}
+
+/// Copies pieces to the servers where they belong, and then names them there.
+async fn rearrange(
+    access: &Arc<Access>,
+    key: &str,
+    home: usize,
+    redirect: &Redirect,
+    moves: &[(usize, usize)],
+) -> Result<(), Fault> {
+    let before = unchanged(access, home, key, redirect).await?;
+    let id = fresh().map_err(|error| Fault::Local(error.to_string()))?;
+    let (mut pieces, mut new, mut old) = (redirect.pieces.clone(), Vec::new(), Vec::new());
+    let mut fault = None;
+    for &(number, to) in moves {
+        let name = format!("{HELD}{id:032x}/{number}");
+        let copied = async {
+            let part = held(access, &redirect.pieces[number])?;
+            access.hold(to, key, home, &name, &part).await
+        };
+        if let Err(error) = copied.await {
+            fault = Some(error);
+            break;
+        }
+        old.push(pieces[number].clone());
+        access.name(to).clone_into(&mut pieces[number].server);
+        pieces[number].key = name;
+        new.push(pieces[number].clone());
+    }
+    let settled = match fault {
+        None => {
+            let redirect = Redirect::new(redirect.etag.clone(), pieces);
+            access.settle(home, key, before, false, &Entry::Elsewhere(&redirect)).await.map(drop)
+        }
+        Some(fault) => Err(fault),
+    };
+    // What may be named stays: if it is not, it is collected later.
+    match &settled {
+        Ok(()) => access.drop_pieces(&old, Some(key)).await,
+        Err(Fault::Server { is_unsure: true, .. }) => 0,
+        Err(_) => access.drop_pieces(&new, None).await,
+    };
+    settled
+}
+
+/// A held piece, ready to be sent.
+fn held(access: &Arc<Access>, piece: &Held) -> Result<Part, Fault> {
+    let Some(server) = access.servers.find(&piece.server) else {
+        return Err(Fault::Local(format!("there is no server {} in the cluster file", piece.server)));
+    };
+    let content = HeldContent { access: Arc::clone(access), server, piece: piece.clone() };
+    Ok(Part::of_known(Arc::new(content), piece.bytes, piece.crc32c))
+}
+
+/// The bytes of a piece, read from its holder.
+#[derive(Debug)]
+struct HeldContent {
+    access: Arc<Access>,
+    server: usize,
+    piece: Held,
+}
+
+impl Content for HeldContent {
+    fn bytes(&self) -> u64 {
+        self.piece.bytes
+    }
+
+    /// All of it: parts are never asked for.
+    fn read(&self, _: std::ops::Range<u64>) -> BoxStream<'static, std::io::Result<Bytes>> {
+        let (access, server, key) = (Arc::clone(&self.access), self.server, self.piece.key.clone());
+        let begun = async move {
+            let endpoint = access.servers.endpoint(server)?;
+            endpoint.get(&access.bucket, &key, None, HeaderMap::new()).await.map(|(_, body)| body)
+        };
+        stream::once(begun).try_flatten().map_err(std::io::Error::other).boxed()
+    }
+}
