@@ -5,7 +5,9 @@ mod balance;
 mod cat;
 mod fewest;
 mod import;
+mod keel;
 mod live;
+mod node;
 mod storage;
 
 use std::num::NonZeroU64;
@@ -28,7 +30,9 @@ pub use import::{
     CsvArgs, DealName, HdfsFsckArgs, ImportArgs, ImportOutput, ImportSource, MetalinkArgs, RcloneLsjsonArgs,
     S3InventoryArgs,
 };
+pub use keel::{ClusterArgs, CopiesArgs, LsArgs, MaintainArgs, PutArgs, RmArgs, StatArgs, StatusArgs};
 pub use live::{GetArgs, LocateArgs, Ranks, ReplayArgs, SourceArgs, TrustName};
+pub use node::{LogName, NodeArgs, UpArgs};
 pub use storage::{ProbeArgs, StorageArgs};
 
 /// More threads than any machine has processors are a slip.
@@ -43,7 +47,7 @@ const MOST_THREADS: i64 = 1024;
     max_term_width = 100,
     after_help = "\
 Start here:
-  evenkeel demo                            a hot spot, planned three ways, side by side
+  evenkeel demo                            nodes on this machine, one of them slow: written and read, side by side
   evenkeel generate --out batch.csv        a batch to try things on
   evenkeel import --help                   a batch from what you have: HDFS, S3, mirrors, rclone, CSV
   evenkeel plan batch.csv --out plan.csv   the shortest plan, with its proof
@@ -95,10 +99,26 @@ pub enum Command {
     Reproduce(ReproduceArgs),
     /// Read a data set by a plan, from folders, web servers or mirrors of them
     Get(GetArgs),
+    /// Write files into a cluster, each where a policy says, with an entry where it belongs
+    Put(PutArgs),
+    /// List what is in a cluster
+    Ls(LsArgs),
+    /// Show where an object of a cluster is
+    Stat(StatArgs),
+    /// Delete objects of a cluster
+    Rm(RmArgs),
+    /// Show the servers of a cluster: who is up, how loaded, how full
+    Status(StatusArgs),
+    /// Bring objects of a cluster home, and delete what nothing names any more
+    Maintain(MaintainArgs),
     /// Draw what happened during a get: bytes per server over time, the plan beside the truth
     Replay(ReplayArgs),
     /// Choose who leads in stores where one server leads each group of data: Ceph, Kafka
     Balance(BalanceArgs),
+    /// Run a node beside storage: S3, with slots, redirects and reports of its load
+    Node(NodeArgs),
+    /// Run a cluster of nodes on this machine, to try things on
+    Up(UpArgs),
     /// Make a batch of what is on real storage
     Locate(LocateArgs),
     /// Measure how fast servers send, and keep it in a servers file
@@ -837,22 +857,35 @@ pub struct ReproduceArgs {
 
 /// Arguments of `demo`.
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+  evenkeel demo                          eight nodes on this machine, one of them slow: written and read, in under a minute
+  evenkeel demo --html demo.html         with a page of it
+  evenkeel demo --plan-only              only planned: a batch with a hot spot
+
+The nodes listen on the loopback and keep their data in a folder below TMPDIR, which is removed in the end.")]
 pub struct DemoArgs {
-    /// Number of requests
-    #[arg(long, value_name = "N", default_value_t = 4000)]
+    /// Plan a batch with a hot spot by several policies, without nodes
+    #[arg(long, conflicts_with = "html")]
+    pub plan_only: bool,
+    /// Number of requests of the batch
+    #[arg(long, value_name = "N", default_value_t = 4000, requires = "plan_only")]
     pub requests: u32,
     /// Number of clients
-    #[arg(long, value_name = "N", default_value_t = 64)]
+    #[arg(long, value_name = "N", default_value_t = 64, requires = "plan_only")]
     pub clients: u32,
     /// Number of servers
-    #[arg(long, value_name = "N", default_value_t = 16)]
+    #[arg(long, value_name = "N", default_value_t = 16, requires = "plan_only")]
     pub servers: u32,
     /// Number of copies of each request's data
-    #[arg(long, value_name = "N", default_value_t = 3)]
+    #[arg(long, value_name = "N", default_value_t = 3, requires = "plan_only")]
     pub copies: u32,
-    /// Seed of the batch
+    /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,
+    /// Where to write a page; `-` is standard output
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Print the figures as one JSON object
     #[arg(long)]
     pub json: bool,

@@ -18,12 +18,15 @@ fn policy_help() -> String {
 /// Where data is.
 #[derive(Debug, Default, Args)]
 pub struct SourceArgs {
-    /// A mirror of the data: a path, file:///…, http://…, https://…, s3://…, hdfs://…, webhdfs://…, root://…, davs://…; once for each mirror
+    /// A mirror of the data: a path, file:///…, http://…, https://…, s3://…, keel://…, hdfs://…, webhdfs://…, root://…, davs://…; once for each mirror
     #[arg(long = "mirror", value_name = "ADDRESS")]
     pub mirrors: Vec<String>,
     /// A manifest of objects and the addresses of their replicas, as CSV: key,bytes,replicas, and sha256 if it is known
     #[arg(long = "manifest", value_name = "FILE")]
     pub manifests: Vec<PathBuf>,
+    /// The cluster of keel:// addresses  [default: the file that `EVENKEEL_CLUSTER` names]
+    #[arg(long, value_name = "FILE")]
+    pub cluster: Option<PathBuf>,
     /// What shows that mirrors have the same object under a name
     #[arg(long, value_enum, default_value_t = TrustName::Checksums)]
     pub trust: TrustName,
@@ -39,7 +42,7 @@ impl SourceArgs {
     /// What is read if it is a file: manifests, and mirrors and sources that may be Metalinks.
     pub(crate) fn files<'a>(&'a self, sources: &'a [String]) -> Vec<&'a Path> {
         let addresses = self.mirrors.iter().chain(sources).map(Path::new);
-        self.manifests.iter().map(PathBuf::as_path).chain(addresses).collect()
+        self.manifests.iter().chain(&self.cluster).map(PathBuf::as_path).chain(addresses).collect()
     }
 }
 

@@ -102,7 +102,7 @@ fn known_servers(path: Option<&Path>) -> Result<HashMap<String, KnownServer>> {
 }
 
 /// Stops at the first Ctrl-C. The second ends the process.
-fn stop_on_ctrl_c(stop: watch::Sender<bool>, what: &'static str) {
+pub(super) fn stop_on_ctrl_c(stop: watch::Sender<bool>, what: &'static str) {
     let handler = move || {
         if stop.send_replace(true) {
             std::process::exit(130);
@@ -114,7 +114,7 @@ fn stop_on_ctrl_c(stop: watch::Sender<bool>, what: &'static str) {
 }
 
 /// It is no error if the reader has closed standard output.
-fn unless_closed(error: std::io::Error) -> std::io::Result<()> {
+pub(super) fn unless_closed(error: std::io::Error) -> std::io::Result<()> {
     if error.kind() == std::io::ErrorKind::BrokenPipe { Ok(()) } else { Err(error) }
 }
 

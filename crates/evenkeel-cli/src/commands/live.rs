@@ -131,7 +131,7 @@ type DataSet = Vec<Box<dyn Source>>;
 async fn data_sets(args: &SourceArgs, sources: &[String], trust: Trust) -> Result<Vec<DataSet>> {
     let (mut mirrors, mut others) = (Vec::new(), Vec::new());
     for mirror in &args.mirrors {
-        match sources::open(mirror, trust).await {
+        match sources::open(mirror, trust, args.cluster.as_deref()).await {
             Ok(source) => mirrors.push(source),
             // Like one that cannot be listed.
             Err(error) if args.mirrors.len() > 1 && sources::is_xrootd(mirror) => {
@@ -141,7 +141,7 @@ async fn data_sets(args: &SourceArgs, sources: &[String], trust: Trust) -> Resul
         }
     }
     for source in sources {
-        others.push(vec![sources::open(source, trust).await?]);
+        others.push(vec![sources::open(source, trust, args.cluster.as_deref()).await?]);
     }
     for manifest in &args.manifests {
         others.push(vec![sources::open_manifest(manifest, trust).await?]);

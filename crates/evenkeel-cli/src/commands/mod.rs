@@ -12,17 +12,26 @@ mod explain;
 mod generate;
 mod get;
 mod import;
+mod keel;
 mod live;
 pub(crate) mod locate;
+mod ls;
+mod maintain;
+mod node;
 mod place;
 mod plan;
 mod probe;
+mod put;
 mod replay;
 mod reproduce;
+mod rm;
 mod score;
 mod shell;
 mod simulate;
 pub(crate) mod sources;
+mod stat;
+mod status;
+mod up;
 mod watch;
 
 use anyhow::{Context, Result, anyhow};
@@ -69,8 +78,16 @@ pub fn run(cli: Cli) -> Result<Outcome> {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Generate(args) => generate::run(&args),
         Command::Get(args) => get::run(&args),
+        Command::Put(args) => put::run(&args),
+        Command::Ls(args) => ls::run(&args),
+        Command::Stat(args) => stat::run(&args),
+        Command::Rm(args) => rm::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Maintain(args) => maintain::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Locate(args) => locate::run(&args),
+        Command::Node(args) => node::run(&args),
+        Command::Up(args) => up::run(&args),
         Command::Probe(args) => probe::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Simulate(args) => simulate::run(&args),

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use evenkeel_formats::import::{MetalinkFile, MetalinkPieces, read_metalink_files};
 use evenkeel_formats::{ManifestObject, Reading, read_manifest_csv};
+use evenkeel_store::cluster::{Cluster, Keel};
 use evenkeel_store::{Algorithm, Hash, Metalink, MirroredFile, Origin, Pieces, Source, Trust};
 
 use super::live::tell;
@@ -16,7 +17,11 @@ use crate::input;
 const MOST_METALINK_BYTES: usize = 64 << 20;
 
 /// Opens a source: a Metalink if its name says so, else what is at the address. A web server is asked where else a file is.
-pub(super) async fn open(address: &str, trust: Trust) -> Result<Box<dyn Source>> {
+/// Addresses in a cluster are of the one in the file, or else of the one that the environment names.
+pub(super) async fn open(address: &str, trust: Trust, cluster: Option<&Path>) -> Result<Box<dyn Source>> {
+    if let Some(file) = cluster.filter(|_| address.starts_with("keel://")) {
+        return Ok(Box::new(Keel::new(&Cluster::read(file)?, address)?));
+    }
     let is_metalink = is_metalink(Path::new(address));
     let web = evenkeel_store::over_http(address).await?;
     let is_web = web.starts_with("http://") || web.starts_with("https://");

@@ -5,6 +5,7 @@
 //! Web addresses lead to servers of the test, which `sites` makes.
 
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -312,6 +313,31 @@ fn the_page_on_kafka_with_a_real_one() {
         println!("$ {line}");
         bash(&line.replace("broker1:9092", &broker), folder.path());
     }
+}
+
+/// The page on nodes, with nodes of its own.
+#[test]
+fn the_page_on_nodes() {
+    let folder = tempfile::tempdir().unwrap();
+    copy_examples(&folder.path().join("examples"));
+    let mut up = Command::new(env!("CARGO_BIN_EXE_evenkeel"))
+        .args(["up", "--nodes", "4", "--data", "cluster", "--speed", "s3=0.1", "--json"])
+        .current_dir(folder.path())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut ready = String::new();
+    BufReader::new(up.stdout.take().unwrap()).read_line(&mut ready).unwrap();
+    let lines = shell_lines("nodes.md");
+    let tried = std::panic::catch_unwind(|| {
+        for line in &lines {
+            bash(&format!("export EVENKEEL_CLUSTER=cluster/cluster.toml; {line}"), folder.path());
+        }
+        bash("diff -r examples copy || diff -r examples copy/examples", folder.path());
+    });
+    up.kill().unwrap();
+    up.wait().unwrap();
+    assert!(tried.is_ok() && ready.contains("\"format\":1"), "{ready}");
 }
 
 /// What a page shows as `sh`, line by line.

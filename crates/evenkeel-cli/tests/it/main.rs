@@ -26,9 +26,11 @@ mod interrupted;
 #[allow(dead_code)]
 #[path = "../../../evenkeel-store/tests/it/namenode.rs"]
 mod namenode;
+mod node;
 mod outputs;
 mod pages;
 mod place;
+mod put;
 mod reproduce;
 mod round_trip;
 #[allow(dead_code)]

@@ -1,4 +1,4 @@
-//! `evenkeel demo`: a hot spot, planned by several policies, side by side.
+//! `evenkeel demo --plan-only`: a hot spot, planned by several policies, side by side.
 
 use std::fmt::Write as _;
 
@@ -13,8 +13,8 @@ use evenkeel::workload::{Clients, Law, Sizes, Workload};
 use evenkeel_formats::{Bottleneck, Figure};
 use serde_json::json;
 
-use super::generate::gentle_ratio;
-use super::{Outcome, in_words, verified};
+use super::super::generate::gentle_ratio;
+use super::super::{Outcome, in_words, verified};
 use crate::cli::DemoArgs;
 use crate::output::print;
 use crate::text::{bar, count, counted, figure, table};

@@ -1,0 +1,138 @@
+//! `evenkeel node`: a node beside storage.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use evenkeel_node::node::store::folder::{Folder, Options};
+use evenkeel_node::node::store::{Store, StoreError};
+use evenkeel_node::node::{Node, Settings, Tls, signalled, tell_systemd};
+use evenkeel_store::cluster::{Cluster, Credentials, Reference, Server};
+use serde_json::json;
+
+use super::{Outcome, live};
+use crate::cli::NodeArgs;
+use crate::output::print;
+
+/// How long transfers that are under way may take when a node is stopped.
+pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// The ports of a node, unless it is told.
+const PORTS: (u16, u16) = (9101, 9201);
+
+pub(super) fn run(args: &NodeArgs) -> Result<Outcome> {
+    let cluster = args.cluster.as_deref().map(Cluster::read).transpose()?;
+    let me =
+        cluster.as_ref().and_then(|cluster| cluster.servers.iter().find(|server| server.name == args.name));
+    if let (Some(path), None) = (&args.cluster, me) {
+        bail!("{} has no server `{}`; name this node as it is there, with --name", path.display(), args.name);
+    }
+    let (data, control) = addresses(args, me)?;
+    let is_beyond = !data.ip().is_loopback() || control.is_some_and(|control| !control.ip().is_loopback());
+    let given = keys(args, cluster.as_ref().zip(me), is_beyond)?;
+    let tls = match (&args.tls_cert, &args.tls_key) {
+        (Some(certificate), Some(key)) => Some(Tls::read(certificate, key)?),
+        _ => None,
+    };
+    let scheme = if tls.is_some() { "https" } else { "http" };
+    live::runtime()?.block_on(async {
+        let listener = Node::listen(data)?;
+        let control = match control {
+            Some(address) => Some(Node::listen(address)?),
+            None => None,
+        };
+        let store = open(&args.data)?;
+        // New keys go into the folder of the store, which is there now.
+        let (keys, whence) = if let Some(given) = given {
+            given
+        } else {
+            let path = args.data.join("credentials");
+            (Credentials::read_or_make(&path)?, path.display().to_string())
+        };
+        let settings = Settings {
+            name: args.name.clone(),
+            keys,
+            slots: args.slots,
+            bytes_per_second: None,
+            cluster,
+            tls,
+            logs: args.log.is_some(),
+        };
+        let node = Node::start(store, listener, control, settings)?;
+        let endpoint = format!("{scheme}://{}", node.address());
+        let control = node.control_address().map(|address| format!("{scheme}://{address}"));
+        if args.json {
+            let line = json!({"format": 1, "name": args.name, "endpoint": endpoint, "control": control});
+            print(&format!("{line}\n"))?;
+        } else {
+            let control =
+                control.map(|control| format!(", and is controlled at {control}")).unwrap_or_default();
+            print(&format!("{} speaks S3 at {endpoint}{control}; its keys are in {whence}\n", args.name))?;
+        }
+        tell_systemd("READY=1");
+        signalled().await;
+        tell_systemd("STOPPING=1");
+        node.stop(PATIENCE).await;
+        Ok(Outcome::Done)
+    })
+}
+
+/// The store in a folder.
+pub(super) fn open(folder: &Path) -> Result<Arc<dyn Store>, StoreError> {
+    Ok(Arc::new(Folder::open(folder, Options::default())?))
+}
+
+/// Where the node listens.
+fn addresses(args: &NodeArgs, me: Option<&Server>) -> Result<(SocketAddr, Option<SocketAddr>)> {
+    let usual = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
+    let of_cluster = |address: &str, option: &str| {
+        let host = address.split_once("://").map_or(address, |(_, host)| host);
+        host.parse::<SocketAddr>().with_context(|| {
+            format!(
+                "the cluster file has {address} for `{}`, which is no address to listen at; add {option}",
+                args.name
+            )
+        })
+    };
+    let data = match (args.listen, me) {
+        (Some(listen), _) => listen,
+        (None, Some(me)) => of_cluster(&me.endpoint, "--listen ADDRESS:PORT")?,
+        (None, None) => usual(PORTS.0),
+    };
+    let control = match (args.control, me) {
+        (Some(control), _) => Some(control),
+        (None, Some(me)) => {
+            me.control.as_deref().map(|address| of_cluster(address, "--control ADDRESS:PORT")).transpose()?
+        }
+        (None, None) => Some(usual(PORTS.1)),
+    };
+    Ok((data, control))
+}
+
+/// The keys that somebody chose for the node, and where they are. Where only this machine reaches the node it needs none.
+fn keys(
+    args: &NodeArgs,
+    me: Option<(&Cluster, &Server)>,
+    is_beyond: bool,
+) -> Result<Option<(Credentials, String)>> {
+    if let Some(path) = &args.credentials {
+        return Ok(Some((Credentials::read(path)?, path.display().to_string())));
+    }
+    let variables = ["EVENKEEL_ACCESS_KEY", "EVENKEEL_SECRET_KEY"];
+    if variables.iter().any(|name| std::env::var_os(name).is_some()) {
+        let keys = Reference::Environment("EVENKEEL".to_owned()).find()?;
+        return Ok(Some((keys, variables.join(" and "))));
+    }
+    if let Some((cluster, me)) = me {
+        return Ok(Some((cluster.credentials(me)?, "the place that the cluster file names".to_owned())));
+    }
+    if is_beyond {
+        bail!(
+            "a node that others reach needs keys that they know: name a file with --credentials FILE, in it two lines, \
+             access_key = \"…\" and secret_key = \"…\"; or set {}",
+            variables.join(" and ")
+        );
+    }
+    Ok(None)
+}
