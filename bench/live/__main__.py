@@ -16,10 +16,11 @@ import loopback
 import mirrors
 import objects
 import opass
+import writes
 import xrootd
 
 # Each brings up the cluster that its scenarios share.
-GROUPS = [mirrors, xrootd, garage, hdfs, opass, kafka, loopback, objects]
+GROUPS = [mirrors, xrootd, garage, hdfs, opass, kafka, loopback, objects, writes]
 
 
 def main():

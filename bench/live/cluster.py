@@ -21,9 +21,9 @@ def run(command, **options):
 class Cluster:
     """Servers and clients. Links have no limits until a scenario shapes them, so that filling servers is quick."""
 
-    def __init__(self, xtask, kind, servers, clients=1, replicas=None):
+    def __init__(self, xtask, kind, servers, clients=1, replicas=None, more=()):
         self.xtask = xtask
-        options = ["--servers", str(servers), "--clients", str(clients), "--rate", "none", "--json"]
+        options = ["--servers", str(servers), "--clients", str(clients), "--rate", "none", "--json", *more]
         if replicas:
             options += ["--replicas", str(replicas)]
         state = json.loads(self.task(kind, "up", *options))
@@ -33,6 +33,8 @@ class Cluster:
         self.login = []
         if "credentials" in state:
             self.sign_in(state["credentials"])
+        # For evenkeel put, where servers are apart.
+        self.file = state.get("cluster")
         if kind == "hdfs":
             self.source, self.hadoop = state["source"], state["client"]
             self.environment["HADOOP_CONF_DIR"] = state["configuration"]

@@ -132,6 +132,17 @@ pub(crate) fn hdfs_faults(options: &[&str]) -> Result<()> {
     run_with("python3", &[&campaign, options].concat(), &[("PYTHONDONTWRITEBYTECODE", "1")])
 }
 
+/// Nodes, writers and the maintainer, killed at random. Builds `evenkeel` unless the options name one.
+pub(crate) fn crashes(options: &[&str]) -> Result<()> {
+    require_program("python3", &["--version"], &["python3"])?;
+    if !options.contains(&"--evenkeel") {
+        run_with("cargo", &["build", "--quiet", "-p", "evenkeel-cli"], &[])?;
+    }
+    let evenkeel = target().join("debug/evenkeel").display().to_string();
+    let campaign = ["bench/crashes", "--evenkeel", &evenkeel];
+    run_with("python3", &[&campaign, options].concat(), &[("PYTHONDONTWRITEBYTECODE", "1")])
+}
+
 /// Primaries of a real Ceph cluster, balanced. Builds `evenkeel` unless the options name one.
 pub(crate) fn ceph(options: &[&str]) -> Result<()> {
     leaders("bench/leaders/ceph.py", options)

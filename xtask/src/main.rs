@@ -39,6 +39,9 @@ Tasks:
   cargo xtask campaign hdfs-faults [N] [--seed S]
                                     get from a real HDFS while its servers, blocks and files fail in N random schedules
                                     (default 300); as root. Options of bench/faults; --help lists them
+  cargo xtask campaign crashes [--kills N] [--seed S]
+                                    nodes, writers and the maintainer killed and started again under load (default 200
+                                    times): what was acknowledged is there, nothing is there in part
   cargo xtask campaign ceph [--release pacific|reef] [--watch | --kills N] …
                                     read bandwidth of a real Ceph before and after evenkeel balance, with a slow OSD and
                                     without; or while OSDs turn slow and are watched; or with balance killed N times in
@@ -66,6 +69,7 @@ fn main() -> ExitCode {
         ["campaign", "faults", times] => campaign::faults(times),
         ["campaign", "live", options @ ..] => campaign::live(options),
         ["campaign", "hdfs-faults", options @ ..] => campaign::hdfs_faults(options),
+        ["campaign", "crashes", options @ ..] => campaign::crashes(options),
         ["campaign", "ceph", options @ ..] => campaign::ceph(options),
         ["cluster", rest @ ..] => return cluster::main(rest),
         _ => {

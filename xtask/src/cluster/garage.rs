@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::lifecycle::{Server, poll, write};
-use super::network;
+use super::{network, node};
 use crate::run::{self, Result, output, require_program, works};
 
 const VERSION: &str = "2.5.0";
@@ -82,8 +82,20 @@ pub(crate) fn remove_data(folder: &Path) {
     }
 }
 
-/// Joins running nodes into one store, with a bucket and a key, and waits until each can reach all others. Writes the credentials to a file as AWS's tools read it.
-pub(crate) fn join(servers: &[Server], credentials: &Path) -> Result<()> {
+/// What requests are signed with.
+pub(crate) struct Key {
+    id: String,
+    secret: String,
+}
+
+impl Key {
+    pub(crate) fn draw() -> Result<Key> {
+        Ok(Key { id: format!("GK{}", random_hex(12)?), secret: random_hex(32)? })
+    }
+}
+
+/// Joins running nodes into one store, with a bucket and a key, and waits until each can reach all others.
+pub(crate) fn join(servers: &[Server], key: &Key) -> Result<()> {
     let first = &servers[0];
     for server in servers {
         // The key and address of a node: `0123…@10.77.0.11:3901`.
@@ -99,12 +111,26 @@ pub(crate) fn join(servers: &[Server], credentials: &Path) -> Result<()> {
     for server in servers {
         poll(server, || is_healthy(server))?;
     }
-    let (key, secret) = (format!("GK{}", random_hex(12)?), random_hex(32)?);
-    garage(first, &["key", "import", "--yes", "-n", BUCKET, &key, &secret])?;
+    garage(first, &["key", "import", "--yes", "-n", BUCKET, &key.id, &key.secret])?;
     garage(first, &["bucket", "create", BUCKET])?;
-    garage(first, &["bucket", "allow", BUCKET, "--read", "--write", "--owner", "--key", &key])?;
-    let lines = format!("aws_access_key_id = {key}\naws_secret_access_key = {secret}\nregion = {REGION}\n");
-    write(credentials, &format!("[default]\n{lines}"))
+    garage(first, &["bucket", "allow", BUCKET, "--read", "--write", "--owner", "--key", &key.id]).map(drop)
+}
+
+/// Writes the credentials to a file as AWS's tools read it.
+pub(crate) fn write_credentials(key: &Key, file: &Path) -> Result<()> {
+    let Key { id, secret } = key;
+    let lines = format!("aws_access_key_id = {id}\naws_secret_access_key = {secret}\nregion = {REGION}\n");
+    write(file, &format!("[default]\n{lines}"))
+}
+
+/// Writes a cluster file of nodes that know nothing of each other, and their key beside it.
+pub(crate) fn write_cluster_file(state: &Path, servers: &[Server], key: &Key) -> Result<PathBuf> {
+    let endpoints =
+        servers.iter().map(|server| (&server.host, format!("http://{}:3900", server.host.address)));
+    let servers = endpoints.map(|(host, endpoint)| {
+        format!("[[server]]\nname = '{}'\nendpoint = '{endpoint}'\nregion = '{REGION}'\n", host.name)
+    });
+    node::write_cluster_file(state, &servers.collect::<Vec<_>>(), &key.id, &key.secret)
 }
 
 /// Fails unless a node knows the layout and is connected to every other node. Until then it has no quorum for some

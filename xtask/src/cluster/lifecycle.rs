@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::network::{self, Host, Link};
-use super::{Failure, Kind, ceph, garage, hdfs, kafka, list, nginx, text, xrootd};
+use super::{Failure, Kind, ceph, garage, hdfs, kafka, list, nginx, node, text, xrootd};
 use crate::run::{Result, output, require_program, target};
 
 /// How long servers may take to answer. They take a second or two, more on a busy machine.
@@ -27,6 +27,8 @@ pub(crate) struct Wish {
     pub(crate) clients: u8,
     /// What each server may send, as `tc` reads it, or `none`.
     pub(crate) rate: String,
+    /// What others may send to each server.
+    pub(crate) inbound: String,
     /// What processes on its own host may read from each server.
     pub(crate) disk: String,
     /// Has a folder `sN` for each server. In the state folder if absent.
@@ -35,6 +37,8 @@ pub(crate) struct Wish {
     pub(crate) replicas: u8,
     /// Two NameNodes, one of which stands by.
     pub(crate) is_pair: bool,
+    /// Nodes of Garage that know nothing of each other.
+    pub(crate) is_apart: bool,
     /// Properties of Hadoop or Kafka, or options of Ceph.
     pub(crate) settings: Vec<(String, String)>,
     /// What is for Ceph alone.
@@ -137,6 +141,7 @@ pub(crate) fn up(wish: &Wish) -> std::result::Result<Value, Failure> {
 fn start(wish: &Wish, state: &Path, servers: &[Host], clients: &[Host], heads: &[Host]) -> Result<Value> {
     for server in servers {
         network::shape(&server.namespace(), Link::Network, &wish.rate)?;
+        network::shape(&server.namespace(), Link::Inbound, &wish.inbound)?;
         network::shape(&server.namespace(), Link::Disk, &wish.disk)?;
     }
     require_program("curl", &["--version"], &["curl"])?;
@@ -167,6 +172,9 @@ fn start(wish: &Wish, state: &Path, servers: &[Host], clients: &[Host], heads: &
         ceph::prepare(state, &mut heads, &servers, wish)?;
     }
     let rpc_secret = garage::random_hex(32)?;
+    if wish.kind == Kind::Node {
+        node::configure(state, &servers)?;
+    }
     let kafka_id = if wish.kind == Kind::Kafka { kafka::configure(state)? } else { String::new() };
     for server in &mut servers {
         make_folder(&server.home)?;
@@ -177,6 +185,7 @@ fn start(wish: &Wish, state: &Path, servers: &[Host], clients: &[Host], heads: &
             Kind::Hdfs => hdfs::prepare_data_node(state, server)?,
             Kind::Ceph => ceph::prepare_osd(state, server)?,
             Kind::Kafka => kafka::prepare(state, server, wish, &kafka_id)?,
+            Kind::Node => node::prepare(state, server)?,
         };
     }
     heads.iter_mut().try_for_each(spawn)?;
@@ -186,35 +195,7 @@ fn start(wish: &Wish, state: &Path, servers: &[Host], clients: &[Host], heads: &
     servers.iter_mut().try_for_each(spawn)?;
     let client = &clients[0];
     heads.iter().chain(&servers).try_for_each(|server| await_start(wish.kind, server, client))?;
-    if wish.kind == Kind::Garage {
-        let credentials = state.join("credentials");
-        garage::join(&servers, &credentials)?;
-        // The key and the bucket reach some nodes later than others.
-        let login = garage::login(&credentials)?;
-        for server in &servers {
-            await_answer(wish.kind, server, client, &login, "200")?;
-        }
-        described["credentials"] = json!(credentials);
-    }
-    if wish.kind == Kind::Hdfs {
-        hdfs::join(state, &heads, &servers, client)?;
-        described["configuration"] = json!(hdfs::configuration(state));
-        described["client"] = json!(hdfs::client(state));
-        described["source"] = json!(hdfs::file_system(wish.is_pair));
-        described["name_nodes"] = heads.iter().map(|node| node.describe(wish.kind)).collect();
-    }
-    if wish.kind == Kind::Ceph {
-        ceph::join(state, &servers, wish)?;
-        described["configuration"] = json!(ceph::configuration(state));
-        described["tools"] = json!(ceph::tools(state));
-        described["release"] = json!(wish.ceph.release_name());
-        described["monitors"] = heads.iter().map(|head| head.describe(wish.kind)).collect();
-    }
-    if wish.kind == Kind::Kafka {
-        kafka::join(state, &servers, client)?;
-        described["client"] = json!(kafka::client(state));
-        described["bootstrap"] = json!(kafka::bootstrap(&servers));
-    }
+    join(wish, state, &heads, &servers, client, &mut described)?;
     described["servers"] = servers.iter().map(|server| server.describe(wish.kind)).collect();
     described["clients"] = clients
         .iter()
@@ -222,6 +203,58 @@ fn start(wish: &Wish, state: &Path, servers: &[Host], clients: &[Host], heads: &
         .collect();
     write(&description_file(state), &described.to_string())?;
     Ok(described)
+}
+
+/// Makes one storage of servers that answer, and describes what its users need to know.
+fn join(
+    wish: &Wish,
+    state: &Path,
+    heads: &[Server],
+    servers: &[Server],
+    client: &Host,
+    described: &mut Value,
+) -> Result<()> {
+    if wish.kind == Kind::Garage {
+        let credentials = state.join("credentials");
+        let key = garage::Key::draw()?;
+        let stores = if wish.is_apart { 1 } else { servers.len() };
+        servers.chunks(stores).try_for_each(|store| garage::join(store, &key))?;
+        garage::write_credentials(&key, &credentials)?;
+        if wish.is_apart {
+            described["cluster"] = json!(garage::write_cluster_file(state, servers, &key)?);
+        }
+        // The key and the bucket reach some nodes later than others.
+        let login = garage::login(&credentials)?;
+        for server in servers {
+            await_answer(wish.kind, server, client, &login, "200")?;
+        }
+        described["credentials"] = json!(credentials);
+    }
+    if wish.kind == Kind::Node {
+        let credentials = node::join(state, servers, client)?;
+        described["credentials"] = json!(credentials);
+        described["cluster"] = json!(node::cluster_file(state));
+    }
+    if wish.kind == Kind::Hdfs {
+        hdfs::join(state, heads, servers, client)?;
+        described["configuration"] = json!(hdfs::configuration(state));
+        described["client"] = json!(hdfs::client(state));
+        described["source"] = json!(hdfs::file_system(wish.is_pair));
+        described["name_nodes"] = heads.iter().map(|node| node.describe(wish.kind)).collect();
+    }
+    if wish.kind == Kind::Ceph {
+        ceph::join(state, servers, wish)?;
+        described["configuration"] = json!(ceph::configuration(state));
+        described["tools"] = json!(ceph::tools(state));
+        described["release"] = json!(wish.ceph.release_name());
+        described["monitors"] = heads.iter().map(|head| head.describe(wish.kind)).collect();
+    }
+    if wish.kind == Kind::Kafka {
+        kafka::join(state, servers, client)?;
+        described["client"] = json!(kafka::client(state));
+        described["bootstrap"] = json!(kafka::bootstrap(servers));
+    }
+    Ok(())
 }
 
 /// Starts a server again that has ended, and waits until it answers.
@@ -278,7 +311,13 @@ fn await_start(kind: Kind, server: &Server, client: &Host) -> Result<()> {
 }
 
 /// Waits until a server answers a client over the network with the status that is expected.
-fn await_answer(kind: Kind, server: &Server, client: &Host, login: &[String], expected: &str) -> Result<()> {
+pub(crate) fn await_answer(
+    kind: Kind,
+    server: &Server,
+    client: &Host,
+    login: &[String],
+    expected: &str,
+) -> Result<()> {
     let url = kind.address(&server.host);
     let args = ["-sS", "-o", "/dev/null", "-w", "%{http_code}", "--max-time", "5", &url];
     poll(server, || {
@@ -330,6 +369,7 @@ fn remove() -> Result<bool> {
         for folder in made.iter().rev().filter_map(Value::as_str).map(Path::new) {
             match described["kind"].as_str().and_then(Kind::parse) {
                 Some(Kind::Garage) => garage::remove_data(folder),
+                Some(Kind::Node) => node::remove_data(folder),
                 Some(Kind::Hdfs) => hdfs::remove_data(folder),
                 Some(Kind::Ceph) => ceph::remove_data(folder),
                 Some(Kind::Kafka) => kafka::remove_data(folder),

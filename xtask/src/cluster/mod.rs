@@ -7,6 +7,7 @@ mod kafka;
 mod lifecycle;
 mod network;
 mod nginx;
+mod node;
 mod selftest;
 mod xrootd;
 
@@ -23,14 +24,18 @@ pub(crate) use selftest::{cluster, selftest};
 
 pub(crate) const HELP: &str = "\
   cargo xtask cluster KIND up …     real servers in network namespaces with shaped links, for tests and races, as root;
-                                    KIND is nginx, xrootd, garage, hdfs, ceph or kafka; replaces a cluster that is up
+                                    KIND is nginx, xrootd, garage, hdfs, ceph, kafka or node, our own; replaces a cluster
+                                    that is up
       --servers N, --datanodes N    s1, s2 … at 10.77.0.11 … (default 8, for Kafka 6, for Ceph 6: osd.0, osd.1 …)
       --clients N                   c1, c2 … at 10.77.0.101 … (default 1)
       --rate RATE                   what each server may send, as tc reads it, or `none` (default 100mbit)
+      --in RATE                     what others may send to each server (default none)
       --disk RATE                   what it may send to its own host and to others together, as from a disk (default none)
       --root DIR                    has the folder sN that server sN serves (default: in target/cluster)
       --replicas N                  how many nodes of Garage or OSDs keep each object (default 3), DataNodes each block (2),
                                     or brokers each topic that does not say (3)
+      --apart                       nodes of Garage that know nothing of each other, with the same key, and a cluster
+                                    file for evenkeel put
       --ha                          HDFS with two NameNodes: n1 is active, n2 stands by
       --set NAME=VALUE              a property of Hadoop, such as dfs.block.access.token.enable=true, or of Kafka's brokers,
                                     or an option of Ceph, such as osd_heartbeat_grace=5; may be repeated
@@ -40,8 +45,9 @@ pub(crate) const HELP: &str = "\
       --json                        prints an object with servers and clients, and not only the addresses
   cargo xtask cluster [KIND] down   removes all of it
   cargo xtask cluster status        what is up
-  cargo xtask cluster shape HOST [--disk] RATE
-                                    changes what one host may send, at once; `none` lifts the limit
+  cargo xtask cluster shape HOST [--disk | --in] RATE
+                                    changes what one host may send, or what others may send to it, at once; `none` lifts
+                                    the limit
   cargo xtask cluster start HOST    starts a server again that was killed
   cargo xtask cluster hdfs activate HOST
                                     makes a NameNode of a pair the active one, such as n2 after n1 was killed
@@ -65,11 +71,12 @@ pub(crate) enum Kind {
     Hdfs,
     Ceph,
     Kafka,
+    Node,
 }
 
 impl Kind {
-    pub(crate) const ALL: [Kind; 6] =
-        [Kind::Nginx, Kind::Xrootd, Kind::Garage, Kind::Hdfs, Kind::Ceph, Kind::Kafka];
+    pub(crate) const ALL: [Kind; 7] =
+        [Kind::Nginx, Kind::Xrootd, Kind::Garage, Kind::Hdfs, Kind::Ceph, Kind::Kafka, Kind::Node];
 
     fn parse(name: &str) -> Option<Kind> {
         Kind::ALL.into_iter().find(|kind| kind.name() == name)
@@ -83,6 +90,7 @@ impl Kind {
             Kind::Hdfs => "hdfs",
             Kind::Ceph => "ceph",
             Kind::Kafka => "kafka",
+            Kind::Node => "node",
         }
     }
 
@@ -94,6 +102,7 @@ impl Kind {
             Kind::Hdfs => hdfs::install(),
             Kind::Ceph => ceph::install(&wish.ceph),
             Kind::Kafka => kafka::install(),
+            Kind::Node => node::install(),
         }
     }
 
@@ -107,6 +116,7 @@ impl Kind {
             Kind::Hdfs => format!("{}/webhdfs/v1/", hdfs::address(host)),
             Kind::Ceph => ceph::address(host),
             Kind::Kafka => kafka::address(host),
+            Kind::Node => format!("{}/{}/", node::endpoint(host), garage::BUCKET),
         }
     }
 
@@ -116,22 +126,23 @@ impl Kind {
         match self {
             Kind::Nginx | Kind::Xrootd | Kind::Hdfs | Kind::Kafka => self.address(host),
             Kind::Garage => format!("s3://{}/?endpoint=http://{}:3900", garage::BUCKET, host.address),
+            Kind::Node => format!("s3://{}/?endpoint={}", garage::BUCKET, node::endpoint(host)),
             Kind::Ceph => ceph::name(host),
         }
     }
 
-    /// The HTTP status of the address once the server is up. Garage knows no strangers, and Kafka no HTTP.
+    /// The HTTP status of the address once the server is up. S3 knows no strangers, and Kafka no HTTP.
     fn first_status(self) -> &'static str {
         match self {
             Kind::Nginx | Kind::Xrootd | Kind::Hdfs | Kind::Ceph | Kind::Kafka => "200",
-            Kind::Garage => "403",
+            Kind::Garage | Kind::Node => "403",
         }
     }
 
     /// How many servers keep what is written, unless told otherwise.
     fn replicas(self) -> u8 {
         match self {
-            Kind::Nginx | Kind::Xrootd => 1,
+            Kind::Nginx | Kind::Xrootd | Kind::Node => 1,
             Kind::Garage | Kind::Ceph | Kind::Kafka => 3,
             Kind::Hdfs => 2,
         }
@@ -180,6 +191,7 @@ fn command(args: &[&str]) -> std::result::Result<(), Failure> {
     match args {
         ["status"] => status()?,
         ["shape", host, rate] => network::shape(&namespace(host)?, Link::Network, rate)?,
+        ["shape", host, "--in", rate] => network::shape(&namespace(host)?, Link::Inbound, rate)?,
         ["shape", host, "--disk", rate] => network::shape(&namespace(host)?, Link::Disk, rate)?,
         ["start", host] => lifecycle::start_again(host)?,
         ["exec", host, "--", program, args @ ..] => {
@@ -204,7 +216,7 @@ fn command(args: &[&str]) -> std::result::Result<(), Failure> {
 
 fn kind(name: &str) -> Result<Kind> {
     Kind::parse(name).ok_or_else(|| {
-        format!("`{name}` is no kind of server; name nginx, xrootd, garage, hdfs, ceph or kafka")
+        format!("`{name}` is no kind of server; name nginx, xrootd, garage, hdfs, ceph, kafka or node")
     })
 }
 
@@ -231,6 +243,9 @@ fn up(kind: Kind, options: &[&str]) -> std::result::Result<(), Failure> {
     }
     if let Some(credentials) = cluster["credentials"].as_str() {
         println!("AWS_SHARED_CREDENTIALS_FILE={credentials}");
+    }
+    if let Some(file) = cluster["cluster"].as_str() {
+        println!("EVENKEEL_CLUSTER={file}");
     }
     if kind == Kind::Hdfs {
         println!("HADOOP_CONF_DIR={}", text(&cluster["configuration"]));
@@ -279,10 +294,12 @@ fn parse(kind: Kind, options: &[&str]) -> Result<(Wish, bool)> {
         servers: kind.servers(),
         clients: 1,
         rate: "100mbit".to_owned(),
+        inbound: "none".to_owned(),
         disk: "none".to_owned(),
         root: None,
         replicas: kind.replicas(),
         is_pair: false,
+        is_apart: false,
         settings: Vec::new(),
         ceph: ceph::Options::default(),
     };
@@ -313,6 +330,14 @@ fn parse(kind: Kind, options: &[&str]) -> Result<(Wish, bool)> {
             }
             ["--disk", value, rest @ ..] => {
                 wish.disk = String::from(*value);
+                rest
+            }
+            ["--in", value, rest @ ..] => {
+                wish.inbound = String::from(*value);
+                rest
+            }
+            ["--apart", rest @ ..] if kind == Kind::Garage => {
+                (wish.is_apart, wish.replicas) = (true, 1);
                 rest
             }
             ["--ha", rest @ ..] if kind == Kind::Hdfs => {
@@ -379,9 +404,11 @@ fn status() -> Result<()> {
             .filter(|pid| network::processes(&namespace).is_ok_and(|processes| processes.contains(pid)));
         let pid = pid.map_or_else(|| "ended".to_owned(), |pid| format!("pid {pid}"));
         let rate = network::rate(&namespace, Link::Network)?.unwrap_or_else(|| "unshaped".to_owned());
-        let disk =
-            network::rate(&namespace, Link::Disk)?.map_or_else(String::new, |rate| format!(", disk {rate}"));
-        println!("{name:<4} {address:<38} {pid:<11} {rate}{disk}");
+        let more = |link, what| -> Result<String> {
+            Ok(network::rate(&namespace, link)?.map_or_else(String::new, |rate| format!(", {what} {rate}")))
+        };
+        let (disk, inbound) = (more(Link::Disk, "disk")?, more(Link::Inbound, "in")?);
+        println!("{name:<4} {address:<38} {pid:<11} {rate}{inbound}{disk}");
     }
     for client in list(&cluster["clients"]) {
         println!("{:<4} {}", text(&client["name"]), text(&client["address"]));

@@ -96,7 +96,7 @@ pub(crate) fn build(owner: &Path, hosts: &[&Host]) -> Result<()> {
     ip(&["-n", SWITCH, "link", "set", "br0", "up"])?;
     let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     for host in hosts {
-        let (namespace, port) = (&host.namespace(), &format!("v{}", host.name));
+        let (namespace, port) = (&host.namespace(), &port(&host.name));
         write(namespace, "hosts", &names(hosts, host, machine.trim()))?;
         // Empty, so that nobody asks the machine's name servers.
         write(namespace, "resolv.conf", "")?;
@@ -130,25 +130,37 @@ fn write(namespace: &str, file: &str, text: &str) -> Result<()> {
 pub(crate) enum Link {
     /// What it sends to others.
     Network,
+    /// What others send to it.
+    Inbound,
     /// What its server sends, to processes on the host and to others together, as if from a disk.
     Disk,
 }
 
 impl Link {
-    fn device(self) -> &'static str {
+    /// The namespace and the device at which a host is limited: what it receives, where the bridge sends it.
+    fn place(self, namespace: &str) -> (&str, String) {
         match self {
-            Link::Network => "eth0",
-            Link::Disk => "disk",
+            Link::Network => (namespace, "eth0".to_owned()),
+            Link::Inbound => (SWITCH, port(namespace.trim_start_matches("ek-"))),
+            Link::Disk => (namespace, DISK.to_owned()),
         }
     }
 
     /// What may be sent at once. Packets are as large as 64 KiB inside a host, and one must fit.
     fn burst(self) -> &'static str {
         match self {
-            Link::Network => "64kb",
+            Link::Network | Link::Inbound => "64kb",
             Link::Disk => "256kb",
         }
     }
+}
+
+/// The device of [`Link::Disk`].
+const DISK: &str = "disk";
+
+/// The port of the bridge to which a host is linked.
+fn port(host: &str) -> String {
+    format!("v{host}")
 }
 
 /// The ports of servers, by value and mask: below 32,768. Whoever reads has one above.
@@ -156,18 +168,18 @@ const SERVER_PORTS: [&str; 2] = ["0", "0x8000"];
 
 /// Leads what a host's server sends through a device of its own, on its way to any interface.
 fn make_disk(namespace: &str) -> Result<()> {
-    if ip(&["-n", namespace, "link", "show", Link::Disk.device()]).is_ok() {
+    if ip(&["-n", namespace, "link", "show", DISK]).is_ok() {
         return Ok(());
     }
-    ip(&["-n", namespace, "link", "add", Link::Disk.device(), "type", "ifb"])?;
-    ip(&["-n", namespace, "link", "set", Link::Disk.device(), "up"])?;
+    ip(&["-n", namespace, "link", "add", DISK, "type", "ifb"])?;
+    ip(&["-n", namespace, "link", "set", DISK, "up"])?;
     // With its large packets, whoever reads on the host would get nearly all.
     ip(&["-n", namespace, "link", "set", "lo", "mtu", "1500"])?;
     for interface in ["lo", "eth0"] {
         tc(&["-n", namespace, "qdisc", "add", "dev", interface, "clsact"])?;
         let add = ["-n", namespace, "filter", "add", "dev", interface, "egress", "protocol", "ip", "u32"];
         let data = ["match", "ip", "protocol", "6", "0xff", "match", "ip", "sport"];
-        let away = ["action", "mirred", "egress", "redirect", "dev", Link::Disk.device()];
+        let away = ["action", "mirred", "egress", "redirect", "dev", DISK];
         tc(&[&add[..], &data, &SERVER_PORTS, &away].concat())?;
     }
     Ok(())
@@ -175,11 +187,11 @@ fn make_disk(namespace: &str) -> Result<()> {
 
 /// Limits a host, at once and without a break for what is under way. `none` lifts the limit.
 pub(crate) fn shape(namespace: &str, link: Link, rate: &str) -> Result<()> {
-    let device = link.device();
+    let (place, device) = link.place(namespace);
     if rate == "none" {
         // Deleting fails where there is nothing to delete.
         return match self::rate(namespace, link)? {
-            Some(_) => tc(&["-n", namespace, "qdisc", "del", "dev", device, "root"]).map(drop),
+            Some(_) => tc(&["-n", place, "qdisc", "del", "dev", &device, "root"]).map(drop),
             None => Ok(()),
         };
     }
@@ -187,13 +199,14 @@ pub(crate) fn shape(namespace: &str, link: Link, rate: &str) -> Result<()> {
         make_disk(namespace)?;
     }
     let limit = ["tbf", "rate", rate, "burst", link.burst(), "latency", "100ms"];
-    tc(&[&["-n", namespace, "qdisc", "replace", "dev", device, "root"], &limit[..]].concat()).map(drop)
+    tc(&[&["-n", place, "qdisc", "replace", "dev", &device, "root"], &limit[..]].concat()).map(drop)
 }
 
 /// The limit of a host, as `tc` writes it.
 pub(crate) fn rate(namespace: &str, link: Link) -> Result<Option<String>> {
     // There is no disk unless it was limited before.
-    let shown = tc(&["-n", namespace, "qdisc", "show", "dev", link.device(), "root"]);
+    let (place, device) = link.place(namespace);
+    let shown = tc(&["-n", place, "qdisc", "show", "dev", &device, "root"]);
     let shown = if link == Link::Disk { shown.unwrap_or_default() } else { shown? };
     Ok(shown.split_whitespace().skip_while(|word| *word != "rate").nth(1).map(str::to_owned))
 }

@@ -100,6 +100,7 @@ fn test(kind: Kind, first: &Value, up_again: &[&str]) -> Result<()> {
             conforms("lead_kafka::a_real_cluster", &[&broker])?;
             conforms("the_page_on_kafka_with_a_real_one", &[&broker])?;
         }
+        Kind::Node => write_and_read(first)?,
         Kind::Nginx | Kind::Xrootd => {}
     }
     cluster(&["shape", "s2", "none"])?;
@@ -162,8 +163,8 @@ fn read(kind: Kind, cluster: &Value) -> Result<()> {
         };
         let file = folder.join("file");
         fs::write(&file, &bytes).map_err(|error| format!("{}: {error}", file.display()))?;
-        if kind == Kind::Garage {
-            // Its folders hold its own format.
+        if matches!(kind, Kind::Garage | Kind::Node) {
+            // Their folders hold formats of their own.
             curl(&["--fail", "-T", &file.display().to_string()])?;
         }
         let range = curl(&["-r", "500000-500018", "-w", " %{http_code}"])?;
@@ -298,6 +299,35 @@ fn get(kind: Kind, cluster: &Value) -> Result<()> {
     }
     expect("evenkeel get", &printed, "\"failed\":0")?;
     expect("evenkeel get", &printed, "\"unverified\":0")
+}
+
+/// Writes a file in small pieces, which go where there is least to do, reads it, brings it home, reads it again, and
+/// removes it, over the network from a client.
+fn write_and_read(cluster: &Value) -> Result<()> {
+    let here = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    let evenkeel = here.with_file_name("evenkeel").display().to_string();
+    let file = format!("EVENKEEL_CLUSTER={}", text(&cluster["cluster"]));
+    let run = |args: &[&str]| self::cluster(&[&["exec", "c1", "--", "env", &file, &evenkeel], args].concat());
+    let to = std::env::temp_dir().join(format!("evenkeel-selftest-{}", std::process::id()));
+    let (from, folder) = (original(cluster).display().to_string(), to.display().to_string());
+    let get = || {
+        let _ = fs::remove_dir_all(&to);
+        let printed = run(&["get", "--json", "keel://evenkeel/set/", &folder])?;
+        expect("evenkeel get", &printed, "\"failed\":0")?;
+        output(Command::new("cmp").args([&original(cluster), &to.join("file")])).map(drop)
+    };
+    let put = ["put", "--json", "--piece", "64KiB", "--placement", "mlml", &from, "keel://evenkeel/set/"];
+    expect("evenkeel put", &run(&put)?, "\"failed\":0")?;
+    expect("evenkeel ls", &run(&["ls", "keel://evenkeel/set/"])?, "file")?;
+    get()?;
+    run(&["maintain", "--apply", "--grace", "0", "keel://evenkeel/"])?;
+    get()?;
+    run(&["rm", "keel://evenkeel/set/file"])?;
+    let _ = fs::remove_dir_all(&to);
+    match run(&["stat", "keel://evenkeel/set/file"]) {
+        Err(_) => Ok(()),
+        Ok(found) => Err(format!("it is there after evenkeel rm: {found}")),
+    }
 }
 
 /// Runs tests that need real storage, over the network from a client: the one of this name.
