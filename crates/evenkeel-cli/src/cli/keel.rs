@@ -240,8 +240,8 @@ pub struct MaintainArgs {
     /// The most that is moved in a second, such as 50MB/s
     #[arg(long, value_name = "RATE", value_parser = rate)]
     pub rate: Option<u64>,
-    /// How long a piece that nothing names is left alone, in seconds
-    #[arg(long, value_name = "SECONDS", default_value_t = 3600)]
+    /// How long a piece that nothing names is left alone, in seconds; less than 12 hours only while nobody writes
+    #[arg(long, value_name = "SECONDS", default_value_t = 86_400)]
     pub grace: u64,
     /// Print each step as a line of JSON, the summary last
     #[arg(long)]

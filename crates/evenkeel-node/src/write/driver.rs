@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel::place::PlaceError;
 use evenkeel::policy::Live;
-use evenkeel_store::cluster::redirect::HELD;
+use evenkeel_store::cluster::redirect::{HELD, NAMED_WITHIN};
 use evenkeel_store::cluster::{Held, Redirect, Seen, Servers};
 use evenkeel_store::{Algorithm, Hasher};
 use futures_util::future::join_all;
@@ -110,6 +110,8 @@ struct Job {
     next: u64,
     /// Transfers that are not over, or about to begin.
     n_out: usize,
+    /// When its first piece was begun.
+    begun: Option<Instant>,
     failure: Option<String>,
     /// Whether something may have been written although it failed, so that nothing may be deleted.
     is_unsure: bool,
@@ -333,6 +335,7 @@ impl Writer {
             n_copies_kept: 0,
             next: 0,
             n_out: 0,
+            begun: None,
             failure: None,
             is_unsure: false,
             is_settling: false,
@@ -549,7 +552,8 @@ impl Writer {
     }
 
     fn send(&mut self, sending: Sending) {
-        let Some(job) = self.jobs.get(&sending.job) else { return };
+        let Some(job) = self.jobs.get_mut(&sending.job) else { return };
+        job.begun.get_or_insert_with(Instant::now);
         let copy = &job.copies[sending.copy];
         let (home, before, key) = (copy.home, copy.before.clone(), job.key.clone());
         let (content, range) = (Arc::clone(&job.content), job.range(sending.piece));
@@ -728,6 +732,10 @@ impl Writer {
             return;
         }
         job.is_settling = true;
+        if job.begun.is_some_and(|begun| begun.elapsed() > NAMED_WITHIN) {
+            // A maintainer may have collected the first pieces.
+            job.failure.get_or_insert(TOO_LONG.to_owned());
+        }
         let access = Arc::clone(&self.access);
         if job.failure.is_some() {
             // What may be named by an entry stays; an orphan is collected later.
@@ -850,6 +858,9 @@ impl Writer {
     }
 }
 
+/// Why pieces that took too long are not named any more.
+pub(super) const TOO_LONG: &str = "it took longer than 12 hours, after which pieces that nothing names may be collected; write \
+                                   it in parts";
 const EXISTS: &str = "there is another object of this name; --overwrite replaces it";
 
 /// Deals the servers of a piece to its copies. Who is the home of a copy gets no other one: then one server that is lost

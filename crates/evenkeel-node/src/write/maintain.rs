@@ -8,22 +8,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use evenkeel_store::cluster::redirect::{HELD, HOME, OF};
+use evenkeel_store::cluster::redirect::{HELD, HOME, NAMED_WITHIN, OF};
 use evenkeel_store::cluster::{Held, Listing, Redirect, Servers, Stored, decoded};
 use evenkeel_store::{Problem, StoreError};
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
 use hyper::header::HeaderMap;
 use tokio::sync::watch;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use super::access::{Access, Before, Entry, Fault};
 use super::content::{Content, Part};
-use super::driver::dealt;
+use super::driver::{TOO_LONG, dealt};
 use super::fresh;
 
 /// Entries that are remembered while pieces are looked through.
 const MOST_REMEMBERED: usize = 10_000;
+/// They are looked at again after this time, which is short beside that in which a piece may still be named.
+const REMEMBERED: Duration = Duration::from_hours(1);
 
 /// How to maintain a bucket.
 #[derive(Clone, Debug)]
@@ -36,7 +38,8 @@ pub struct Maintaining {
     pub apply: bool,
     /// The most bytes per second that are moved.
     pub rate: Option<u64>,
-    /// A piece that nothing names is left alone for this long: its entry may be on its way.
+    /// A piece that nothing names is left alone for this long: its entry may be on its way. While others write, longer than
+    /// [`NAMED_WITHIN`].
     pub grace: Duration,
 }
 
@@ -262,6 +265,7 @@ impl Run<'_> {
         let access = Arc::clone(&self.access);
         let endpoint = access.servers.endpoint(server)?;
         let (mut token, mut known): (Option<String>, Entries) = (None, HashMap::new());
+        let mut since = Instant::now();
         loop {
             let page = match endpoint.list(&access.bucket, HELD, token.as_deref()).await {
                 Err(StoreError { problem: Problem::NotFound, .. }) => return Ok(()),
@@ -271,18 +275,20 @@ impl Run<'_> {
                 if self.is_stopped() {
                     return Ok(());
                 }
-                match self.is_orphan(server, &piece.key, &mut known).await {
-                    Ok(None) => {}
-                    Ok(Some(true)) => {
+                if since.elapsed() > REMEMBERED {
+                    (known, since) = (HashMap::new(), Instant::now());
+                }
+                match self.judge(server, &piece.key, &mut known).await {
+                    Ok(Judged::InUse) => {}
+                    Ok(Judged::Orphan) => {
                         if self.how.apply {
                             endpoint.delete(&access.bucket, &piece.key, HeaderMap::new()).await?;
                         }
                         let (server, key) = (access.name(server).to_owned(), piece.key);
                         self.say(&Maintenance::Orphan { server, key, bytes: piece.bytes });
                     }
-                    Ok(Some(false)) => {
-                        let what = format!("{}: {}", access.name(server), piece.key);
-                        self.leave(&what, "it does not say what it belongs to, so it may not be ours");
+                    Ok(Judged::Unknown(why)) => {
+                        self.leave(&format!("{}: {}", access.name(server), piece.key), &why);
                     }
                     Err(error) => self.say(&failed(&piece.key, &error)),
                 }
@@ -294,28 +300,32 @@ impl Run<'_> {
         }
     }
 
-    /// Whether nothing names a piece. `None` if it is in use, or young; false if it is not known to be a piece.
-    async fn is_orphan(
-        &self,
-        server: usize,
-        key: &str,
-        known: &mut Entries,
-    ) -> Result<Option<bool>, StoreError> {
+    /// Whether nothing names a piece.
+    async fn judge(&self, server: usize, key: &str, known: &mut Entries) -> Result<Judged, StoreError> {
         let access = &self.access;
         if !key.starts_with(HELD) {
-            return Ok(None);
+            return Ok(Judged::InUse);
         }
-        let Some(seen) = access.servers.look(server, &access.bucket, key).await? else { return Ok(None) };
+        let Some(seen) = access.servers.look(server, &access.bucket, key).await? else {
+            return Ok(Judged::InUse);
+        };
         let object = seen.user.get(OF).and_then(|of| decoded(of));
         let object = object.as_deref().and_then(|of| of.strip_prefix(&format!("{}/", access.bucket)));
         let home = seen.user.get(HOME).and_then(|home| decoded(home));
-        let (Some(object), Some(home)) = (object, home) else { return Ok(Some(false)) };
+        let (Some(object), Some(home)) = (object, home) else {
+            let why = "it does not say what it belongs to, so it may not be ours";
+            return Ok(Judged::Unknown(why.to_owned()));
+        };
         if seen.age.is_none_or(|age| age < self.how.grace) {
-            return Ok(None);
+            return Ok(Judged::InUse);
         }
+        // Who cannot be asked may name it.
+        let Some(recorded) = access.servers.find(&home) else {
+            return Ok(Judged::Unknown(format!("its home {home} is not in the cluster file")));
+        };
         // The cluster file may have changed since it was written.
         let mut homes = access.servers.homes(&access.bucket, object, self.how.replicas as usize);
-        homes.extend(access.servers.find(&home));
+        homes.push(recorded);
         for home in homes {
             let entry = (home, object.to_owned());
             if !known.contains_key(&entry) {
@@ -327,11 +337,21 @@ impl Run<'_> {
             }
             let name = access.name(server);
             if known[&entry].iter().any(|(at, piece)| at == name && piece == key) {
-                return Ok(None);
+                return Ok(Judged::InUse);
             }
         }
-        Ok(Some(true))
+        Ok(Judged::Orphan)
     }
+}
+
+/// What is known of a held piece.
+enum Judged {
+    /// An entry names it, or may name it soon.
+    InUse,
+    /// Nothing names it.
+    Orphan,
+    /// It cannot be told, for this reason.
+    Unknown(String),
 }
 
 /// The pieces that an entry names, each by server and name.
@@ -372,7 +392,7 @@ async fn rearrange(
     let before = unchanged(access, home, key, redirect).await?;
     let id = fresh().map_err(|error| Fault::Local(error.to_string()))?;
     let (mut pieces, mut new, mut old) = (redirect.pieces.clone(), Vec::new(), Vec::new());
-    let mut fault = None;
+    let (mut fault, begun) = (None, Instant::now());
     for &(number, to) in moves {
         let name = format!("{HELD}{id:032x}/{number}");
         let copied = async {
@@ -387,6 +407,9 @@ async fn rearrange(
         access.name(to).clone_into(&mut pieces[number].server);
         pieces[number].key = name;
         new.push(pieces[number].clone());
+    }
+    if begun.elapsed() > NAMED_WITHIN {
+        fault.get_or_insert(Fault::Local(TOO_LONG.to_owned()));
     }
     let settled = match fault {
         None => {

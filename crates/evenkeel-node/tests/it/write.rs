@@ -412,11 +412,32 @@ async fn orphans_are_collected() {
         let key = format!(".evenkeel/held/{key}");
         endpoint.put(BUCKET, &key, orphan(of), Payload::Bytes("x".into())).await.unwrap();
     }
-    assert_eq!(nodes.maintain(true, Duration::from_secs(3600)).await.n_orphans, 0, "they are young");
+    assert_eq!(nodes.maintain(true, Duration::from_hours(1)).await.n_orphans, 0, "they are young");
     let before = nodes.held().await.len();
     let done = nodes.maintain(true, Duration::ZERO).await;
     assert_eq!((done.n_orphans, done.n_left_alone, done.n_failed), (2, 1, 0));
     assert_eq!(nodes.held().await.len(), before - 2);
+    nodes.assert_reads(&all).await;
+}
+
+/// A cluster file in which servers are missing shows pieces whose homes cannot be asked: they are left alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pieces_of_homes_that_are_not_in_the_cluster_file_are_kept() {
+    let mut nodes = Nodes::start(3);
+    let all: BTreeMap<String, Vec<u8>> = (0..6).map(|n| (format!("large{n}"), noise(n, 500_000))).collect();
+    nodes.put(&all, &options("rr")).await;
+    let before = nodes.held().await;
+    let everybody = Arc::clone(&nodes.servers);
+    for missing in 0..3 {
+        let mut fewer = nodes.cluster.clone();
+        fewer.servers.remove(missing);
+        nodes.servers = Arc::new(Servers::open(&fewer).unwrap());
+        let done = nodes.maintain(true, Duration::ZERO).await;
+        assert_eq!(done.n_orphans, 0, "without server {missing}");
+        assert!(done.n_left_alone > 0, "without server {missing}");
+    }
+    nodes.servers = everybody;
+    assert_eq!(nodes.held().await, before);
     nodes.assert_reads(&all).await;
 }
 

@@ -9,6 +9,7 @@
 //! The same works on servers that know nothing of Evenkeel; a node also answers for a redirect with the bytes.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -26,6 +27,9 @@ pub const HOME: &str = "evenkeel-home";
 pub const HELD: &str = ".evenkeel/held/";
 /// A longer redirect is none.
 pub const MOST_BYTES: usize = 4 << 20;
+/// A piece is named by a redirect so long after it was begun at the latest, or never. Whoever collects pieces that nothing
+/// names leaves younger ones alone: their redirect may be on its way.
+pub const NAMED_WITHIN: Duration = Duration::from_hours(12);
 
 /// Where the bytes of an object are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
