@@ -17,7 +17,7 @@ use super::{Failure, Kind, ceph, garage, hdfs, kafka, list, nginx, node, text, x
 use crate::run::{Result, output, require_program, target};
 
 /// How long servers may take to answer. They take a second or two, more on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// What `up` makes.
 #[derive(Debug, PartialEq, Eq)]

@@ -223,7 +223,7 @@ impl Task {
                 self.executor.wake_at().and_then(|ns| self.begun.checked_add(Duration::from_nanos(ns)));
             let back_at = self.health.iter().filter_map(Health::back_at).min();
             let wake_at = [wake_at, back_at].into_iter().flatten().min();
-            let wake_at = wake_at.unwrap_or_else(|| Instant::now() + Duration::from_secs(3600));
+            let wake_at = wake_at.unwrap_or_else(|| Instant::now() + Duration::from_hours(1));
             tokio::select! {
                 message = self.receiver.recv() => match message {
                     Some(message) => self.on_message(message),

@@ -86,7 +86,7 @@ async fn each_fault_of_the_only_server_is_reported() {
             // A whole file for a whole file is right, and a byte that trickles arrives.
             assert!(!report.failures.is_empty(), "{fault:?}");
             assert!(report.failures.iter().all(|failure| !failure.why.is_empty()));
-            assert!(begun.elapsed() < Duration::from_secs(60), "{fault:?} took {:?}", begun.elapsed());
+            assert!(begun.elapsed() < Duration::from_mins(1), "{fault:?} took {:?}", begun.elapsed());
         }
     });
     futures_util::future::join_all(runs).await;
@@ -183,7 +183,7 @@ async fn random_schedule(seed: u64) -> Figures {
 }
 
 /// No read may take longer, however many answers go wrong.
-const DEADLINE: Duration = Duration::from_secs(120);
+const DEADLINE: Duration = Duration::from_mins(2);
 
 /// Faults come and go at random at all mirrors. `EVENKEEL_TIMES` multiplies the number of schedules.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

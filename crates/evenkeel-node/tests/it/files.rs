@@ -88,7 +88,7 @@ async fn interrupted(files: &BTreeMap<String, Vec<u8>>, to: &Path) -> Report {
         tokio::time::sleep(Duration::from_millis(700)).await;
         stop.send_replace(true);
     };
-    let options = Options { patience: Duration::from_secs(60), ..quick() };
+    let options = Options { patience: Duration::from_mins(1), ..quick() };
     let mut quiet = |_: &Line<'_>| {};
     let (report, ()) = tokio::join!(get(Arc::new(catalogue), to, &options, stopped, &mut quiet), stopping);
     let report = report.unwrap();

@@ -398,7 +398,7 @@ async fn damaged_answers_are_no_panic() {
         });
         let _ = connect(&broker(KNOWN, answer).await).await;
     }
-    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < Duration::from_mins(1), "{:?}", begun.elapsed());
 }
 
 /// Which replicas each partition has, in any order.

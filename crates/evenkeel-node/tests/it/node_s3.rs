@@ -341,7 +341,7 @@ async fn a_stop_finishes_what_is_under_way() {
     served_settings(&served, json!({"bytes_per_second": 8_000_000})).await;
     let (_, body) = served.data.get("bkt", "k", None, HeaderMap::new()).await.unwrap();
     let address = served.node.address();
-    let (got, ()) = tokio::join!(all(body), served.node.stop(Duration::from_secs(60)));
+    let (got, ()) = tokio::join!(all(body), served.node.stop(Duration::from_mins(1)));
     assert!(got.unwrap() == bytes);
     assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
 }

@@ -141,14 +141,14 @@ async fn a_read_without_ranks_waits_for_ranks_and_takes_over() {
     let (stop, stopped) = watch::channel(false);
     let path = to.path().to_owned();
     let first = tokio::spawn(async move {
-        let options = Options { patience: Duration::from_secs(60), ..rank(0, 2) };
+        let options = Options { patience: Duration::from_mins(1), ..rank(0, 2) };
         get(Arc::new(catalogue), &path, &options, stopped, &mut |_| {}).await.unwrap()
     });
     while !to.path().join(".evenkeel-ranks").exists() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     assert!(why(try_get(&[&server], to.path(), &quick()).await).contains("another process"));
-    let same = Options { patience: Duration::from_secs(60), ..rank(0, 2) };
+    let same = Options { patience: Duration::from_mins(1), ..rank(0, 2) };
     assert!(why(try_get(&[&server], to.path(), &same).await).contains("another process"));
     tokio::time::sleep(Duration::from_millis(500)).await;
     stop.send_replace(true);

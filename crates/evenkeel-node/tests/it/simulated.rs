@@ -30,7 +30,7 @@ const REPEAT_EVERY: u64 = 8;
 const PATIENCE: Duration = Duration::from_secs(2);
 /// No read may take longer. All data takes less than a minute at the slowest rates, and no server gets more than a few
 /// times the patience.
-const DEADLINE: Duration = Duration::from_secs(300);
+const DEADLINE: Duration = Duration::from_mins(5);
 /// The slowest of all mirrors, in bytes per second.
 const LEAST_RATE: u64 = 50_000;
 

@@ -215,7 +215,7 @@ async fn a_listing_that_trickles() {
     let honest = Server::start(&files, true, |_| None).await;
     let mirrors = [address, honest.address.clone()].map(|mirror| open(&mirror).unwrap());
     let listing = Catalogue::of_mirrors(mirrors.into(), Trust::Checksums);
-    let catalogue = timeout(Duration::from_secs(60), listing).await.expect("an end").unwrap();
+    let catalogue = timeout(Duration::from_mins(1), listing).await.expect("an end").unwrap();
     trickling.abort();
     let remarks: Vec<String> = catalogue.remarks().iter().map(ToString::to_string).collect();
     assert!(remarks.iter().any(|remark| remark.contains("does not answer")), "{remarks:?}");

@@ -235,7 +235,7 @@ impl Asked<'_> {
                 }
                 return send_owned(out, status, &answer(from, to), &wrong).await;
             }
-            Fault::Hang => tokio::time::sleep(Duration::from_secs(600)).await,
+            Fault::Hang => tokio::time::sleep(Duration::from_mins(10)).await,
             Fault::Trickle => {
                 let headers = [answer(from, to), vec![length(to - from)]].concat();
                 head(out, status, &headers).await?;

@@ -32,7 +32,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// A server that sends nothing for this long has died.
 const SILENCE: Duration = Duration::from_secs(20);
 /// Credentials that are valid for no longer than this are replaced.
-const TOO_OLD: Duration = Duration::from_secs(60);
+const TOO_OLD: Duration = Duration::from_mins(1);
 /// The region of buckets that are nowhere else.
 pub(super) const USUAL_REGION: &str = "us-east-1";
 /// The maximum size of a refusal that is read.

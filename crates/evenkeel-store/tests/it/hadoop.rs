@@ -277,7 +277,7 @@ impl State {
                 None
             }
             Some(Instead::Silence) => {
-                std::thread::sleep(Duration::from_secs(60));
+                std::thread::sleep(Duration::from_mins(1));
                 None
             }
         }

@@ -67,7 +67,7 @@ impl Default for Options {
             weigh: Weigh::Count,
             login: Login::default(),
             answer_timeout: Duration::from_secs(15),
-            patience: Duration::from_secs(60),
+            patience: Duration::from_mins(1),
         }
     }
 }

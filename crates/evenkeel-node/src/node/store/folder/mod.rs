@@ -48,7 +48,7 @@ const MOST_CHANGED_BYTES: usize = 8 << 20;
 /// Threads that read, and as many that write. Others wait.
 const MOST_JOBS: usize = 64;
 /// How often it is seen whether uploads are to be given up.
-const EXPIRY: Duration = Duration::from_secs(3600);
+const EXPIRY: Duration = Duration::from_hours(1);
 /// The scrub lets others go first whenever it has read so much.
 const SCRUB_STEP: u64 = 8 << 20;
 
@@ -74,7 +74,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             inline_bytes: 64 << 10,
-            give_up_uploads_after: Duration::from_secs(7 * 24 * 3600),
+            give_up_uploads_after: Duration::from_hours(168),
             least_part_bytes: 5 << 20,
             cache_bytes: 48 << 20,
             reserve_bytes: 32 << 20,
