@@ -36,6 +36,8 @@ const TARGETS: &[(&str, &[u8])] = &[
     ("hdfs_login", b"\0\0\0s\x08\x08\xDF\xFF\xFF\xFF\x0F\x10\0i\x10\x01\"e\x0A\x05TOKEN\x12\x0ADIGEST-MD5\x1A\0\"\x07default*Erealm=\"default\",nonce=\"n\",qop=\"auth\",charset=utf-8,algorithm=md5-sess\0\0\0\x17\x08\x08\xDF\xFF\xFF\xFF\x0F\x10\0\x0D\x10\0\x1A\x09rspauth=0"),
     ("hdfs_tokens", b"HDTS\x01-\x0A+\x0A\x01a\x12&\x0A\x01i\x12\x01p\x1A\x15HDFS_DELEGATION_TOKEN\"\x07nn:8020"),
     ("webhdfs", WEBHDFS.as_bytes()),
+    ("redirect", br#"{"format":1,"bytes":7,"etag":"e","pieces":[{"server":"s1","key":".evenkeel/held/a/0","bytes":7,"crc32c":3}]}"#),
+    ("cluster_file", b"format = 1\ncredentials = \"keys\"\n[[server]]\nname = \"s1\"\nendpoint = \"http://h:1\"\nspeed = 0.1\nregion = \"r\"\n"),
     ("lead_ceph", CEPH.as_bytes()),
     ("lead_kafka", b"\0\0\0\0\x02\0\0\0\x01\x02h\0\0#\x84\0\0\x02c\0\0\0\x01\x02\0\0\x02t\0\x02\0\0\0\0\0\0\0\0\0\x01\0\0\0\0\x02\0\0\0\x01\x02\0\0\0\x01\x01\0\x80\0\0\0\0\x80\0\0\0\0"),
     ("lead_kafka_files", b"Topic: t\tPartition: 0\tLeader: 1\tReplicas: 1,2\tIsr: 1,2\n{\"version\":1,\"brokers\":[{\"broker\":1,\"logDirs\":[{\"partitions\":[{\"partition\":\"t-0\",\"size\":7}]}]}]}\n"),

@@ -4,12 +4,15 @@ use std::ops::Range;
 use std::time::{Duration, SystemTime};
 
 use futures_util::StreamExt;
-use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, RETRY_AFTER};
+use reqwest::header::{CONTENT_LENGTH, CONTENT_RANGE, DATE, ETAG, HeaderMap, RETRY_AFTER};
 use reqwest::{Response, StatusCode};
 
 use crate::error::Problem;
 use crate::hash::{Algorithm, Hash};
 use crate::{Body, Object};
+
+/// Servers allow for clocks that are so far apart.
+const MOST_SKEW: Duration = Duration::from_mins(15);
 
 fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     headers.get(name)?.to_str().ok().map(str::trim)
@@ -39,6 +42,18 @@ fn retry_after(text: &str) -> Option<Duration> {
     }
     let at = httpdate::parse_http_date(text).ok()?;
     Some(at.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+/// How far the server's clock is from ours, if so far that it refuses what is signed with a time.
+pub(crate) fn skew(headers: &HeaderMap, now: SystemTime) -> Option<String> {
+    let there = httpdate::parse_http_date(text(headers, DATE.as_str())?).ok()?;
+    let (apart, word) = match there.duration_since(now) {
+        Ok(ahead) => (ahead, "ahead of"),
+        Err(behind) => (behind.duration(), "behind"),
+    };
+    let minutes = apart.as_secs() / 60;
+    (apart > MOST_SKEW)
+        .then(|| format!("its clock is {minutes} minutes {word} this machine's; set both right"))
 }
 
 /// The body of an answer, as it comes.
@@ -138,6 +153,23 @@ fn has_not_changed(headers: &HeaderMap, object: &Object) -> Result<(), Problem> 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn clocks_that_are_too_far_apart_are_named() {
+        let noon = httpdate::parse_http_date("Thu, 19 Nov 2026 12:00:00 GMT").expect("a date");
+        let told = |date: &str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(DATE, date.parse().expect("a header"));
+            skew(&headers, noon)
+        };
+        assert_eq!(told("Thu, 19 Nov 2026 12:15:00 GMT"), None);
+        assert_eq!(told("today"), None);
+        let ahead = told("Thu, 19 Nov 2026 14:00:00 GMT").expect("it is told");
+        assert_eq!(ahead, "its clock is 120 minutes ahead of this machine's; set both right");
+        assert!(
+            told("Thu, 19 Nov 2026 11:44:00 GMT").is_some_and(|behind| behind.contains("16 minutes behind"))
+        );
+    }
 
     #[test]
     fn a_range_must_be_the_one_asked_for() {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;
 use aws_sigv4::http_request::SignableBody;
@@ -272,6 +272,7 @@ impl Endpoint {
         };
         let response = self.send_any(method, path, "", &[], headers, payload).await?;
         let status = response.status();
+        let skew = answer::skew(response.headers(), SystemTime::now());
         let bytes = all(response, MOST_BYTES_OF_JSON).await.map_err(at)?;
         if status.is_success() {
             return serde_json::from_slice(&bytes).map_err(|error| {
@@ -284,7 +285,7 @@ impl Endpoint {
         Err(at(match status {
             StatusCode::NOT_FOUND => Problem::NotFound,
             StatusCode::PRECONDITION_FAILED => Problem::Changed,
-            StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => Problem::Denied(told),
+            StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => Problem::Denied(skew.unwrap_or(told)),
             StatusCode::SERVICE_UNAVAILABLE => Problem::Refused { retry_after: None },
             status if status.is_server_error() => Problem::Unreachable(told),
             _ => Problem::Unsupported(told),

@@ -359,6 +359,10 @@ pub(super) fn problem(status: reqwest::StatusCode, headers: &HeaderMap, refusal:
         (code, "") => code.to_owned(),
         (code, message) => format!("{code}: {}", message.trim_end_matches('.')),
     };
+    let told = match answer::skew(headers, SystemTime::now()) {
+        Some(skew) if status == reqwest::StatusCode::FORBIDDEN => format!("{told}; {skew}"),
+        _ => told,
+    };
     let plain = answer::refusal(status, headers);
     match code.as_str() {
         "NoSuchKey" | "NoSuchVersion" | "NoSuchBucket" => Problem::NotFound,
