@@ -829,11 +829,16 @@ Examples:
   evenkeel reproduce --quick
   evenkeel reproduce 000 --quick --html report.html
   evenkeel reproduce 000 --quick --json
+  evenkeel reproduce --live 004 --html live.html   on nodes of this machine, in under five minutes
 
 For each claim, the report has what the paper says, what was measured here, and whether it holds, holds with conditions that \
 the paper does not state, or does not hold. The page adds the rule that decides, the reason, what the paper leaves open, and a \
 plot and a table of each figure. Without --quick it takes some minutes. The same seed gives the same report on any number of \
-threads, except for the timings of --json.")]
+threads, except for the timings of --json.
+
+With --live the claims are checked on real servers instead: ten nodes, each a process with sockets and a folder of its own below \
+TMPDIR, and the real client. Beside each figure stands what the simulator says of the same writes on servers of the same speeds. \
+Nodes and folder are gone in the end.")]
 pub struct ReproduceArgs {
     /// Only these papers, by number, such as 000
     #[arg(value_name = "PAPER")]
@@ -841,6 +846,12 @@ pub struct ReproduceArgs {
     /// Fewer runs of each experiment: a rough answer within a minute
     #[arg(long)]
     pub quick: bool,
+    /// Check the claims on real servers, which are started on this machine; only those of 004
+    #[arg(long, conflicts_with = "threads")]
+    pub live: bool,
+    /// Number of writes of each live run
+    #[arg(long, value_name = "N", requires = "live", hide = true, value_parser = clap::value_parser!(u32).range(10..=100_000))]
+    pub writes: Option<u32>,
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub seed: u64,

@@ -127,6 +127,8 @@ pub struct Outcome {
     pub remote_bytes: u64,
     /// Bytes written to a server other than the default.
     pub redirected_bytes: u64,
+    /// The writes that this was.
+    pub n_redirected: u64,
     /// Bytes moved in transfers that were started a second time.
     pub hedged_bytes: u64,
     /// Messages without data.

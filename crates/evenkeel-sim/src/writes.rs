@@ -430,6 +430,7 @@ impl Run<'_> {
         let mut outcome = self.outcome.close(self.writes.len(), self.fabric);
         outcome.bytes_of_servers = self.written;
         outcome.n_probes = self.placer.n_probes();
+        outcome.n_redirected = self.placer.n_redirected();
         Ok(outcome)
     }
 

@@ -65,6 +65,9 @@ pub struct NodeArgs {
     /// Write a line about each request to standard error
     #[arg(long, value_enum, value_name = "FORMAT")]
     pub log: Option<LogName>,
+    /// Stop when standard input ends, since whoever started the node is gone then
+    #[arg(long, hide = true)]
+    pub until_eof: bool,
     /// Print one line of JSON when the node is ready
     #[arg(long)]
     pub json: bool,

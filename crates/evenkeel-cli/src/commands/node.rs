@@ -1,5 +1,6 @@
 //! `evenkeel node`: a node beside storage.
 
+use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::sync::Arc;
@@ -71,11 +72,29 @@ pub(super) fn run(args: &NodeArgs) -> Result<Outcome> {
             print(&format!("{} speaks S3 at {endpoint}{control}; its keys are in {whence}\n", args.name))?;
         }
         tell_systemd("READY=1");
-        signalled().await;
+        tokio::select! {
+            () = signalled() => {}
+            () = end_of_input(args.until_eof) => {}
+        }
         tell_systemd("STOPPING=1");
         node.stop(PATIENCE).await;
         Ok(Outcome::Done)
     })
+}
+
+/// Waits until standard input ends, if that matters.
+async fn end_of_input(matters: bool) {
+    let (ended, end) = tokio::sync::oneshot::channel();
+    if !matters {
+        return std::future::pending().await;
+    }
+    // A thread of its own, for which nobody waits.
+    std::thread::spawn(move || {
+        let _ = io::copy(&mut io::stdin(), &mut io::sink());
+        let _ = ended.send(());
+    });
+    // If the thread is gone, standard input is, too.
+    let _: Result<(), _> = end.await;
 }
 
 /// The store in a folder.

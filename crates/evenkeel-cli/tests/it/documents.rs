@@ -75,20 +75,24 @@ fn the_examples_in_the_help() {
         "import csv",
         "",
     ] {
-        let help = bash(&format!("evenkeel {command} --help"), folder.path());
-        let indented = help.lines().filter_map(|line| line.strip_prefix("  "));
-        let examples = indented.filter(|line| line.starts_with("evenkeel ") || line.starts_with("zcat "));
-        for example in examples {
-            // What follows two blanks is a remark.
-            let example = example.split("  ").next().unwrap();
-            // The tests of `reproduce` run that one, which takes a while.
-            if example != "evenkeel reproduce --quick" {
-                bash(example, folder.path());
+        for example in examples(command, folder.path()) {
+            // The tests of `reproduce` run these, or shorter ones: they take a while.
+            if example != "evenkeel reproduce --quick" && !example.starts_with("evenkeel reproduce --live") {
+                bash(&example, folder.path());
                 n_run += 1;
             }
         }
     }
     assert!(n_run > 10, "{n_run}");
+}
+
+/// The examples in the help of a command.
+fn examples(command: &str, folder: &Path) -> Vec<String> {
+    let help = bash(&format!("evenkeel {command} --help"), folder);
+    let indented = help.lines().filter_map(|line| line.strip_prefix("  "));
+    let examples = indented.filter(|line| line.starts_with("evenkeel ") || line.starts_with("zcat "));
+    // What follows two blanks is a remark.
+    examples.filter_map(|line| Some(line.split("  ").next()?.to_owned())).collect()
 }
 
 /// The commands of the page on S3 find two stores, each with a key of its own, and what they hold is the same.
@@ -334,6 +338,24 @@ fn the_page_on_nodes() {
             bash(&format!("export EVENKEEL_CLUSTER=cluster/cluster.toml; {line}"), folder.path());
         }
         bash("diff -r examples copy || diff -r examples copy/examples", folder.path());
+        // The examples in the help, in an order in which each finds what it is about.
+        bash(
+            "mkdir photos; for n in 1 2 3; do seq $n 9999 > photos/$n.jpg; done; seq 9 > a.iso",
+            folder.path(),
+        );
+        for command in ["put", "ls", "stat", "status", "maintain", "rm"] {
+            let examples = examples(command, folder.path());
+            // The cluster is there.
+            let examples = examples.iter().filter(|example| !example.starts_with("evenkeel up "));
+            let n = examples.inspect(|example| {
+                bash(&format!("export EVENKEEL_CLUSTER=cluster/cluster.toml; {example}"), folder.path());
+            });
+            assert!(n.count() > 0, "{command}");
+        }
+        bash(
+            "diff -r photos copy || diff -r photos copy/photos || (cd photos; for f in *; do cmp $f ../copy/$f; done)",
+            folder.path(),
+        );
     });
     up.kill().unwrap();
     up.wait().unwrap();

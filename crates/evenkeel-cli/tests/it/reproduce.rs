@@ -2,11 +2,14 @@
 
 use std::collections::HashSet;
 use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::{browser, evenkeel, json, printed, root, stderr};
+use super::{browser, evenkeel, json, names_in, printed, root, stderr};
 
 /// A quick run of everything.
 struct Run {
@@ -150,10 +153,88 @@ fn wrong_usage_is_told() {
     for (args, expected) in [
         ("reproduce 000 7", "there is no paper `7`; the papers are 000"),
         ("reproduce --quick --html nowhere/page.html", "cannot write nowhere/page.html"),
+        ("reproduce --live 004 003", "paper `003` cannot be checked with --live; 004 can"),
+        ("reproduce --live 7", "paper `7` cannot be checked with --live; 004 can"),
+        ("reproduce --live 004 --threads 2", "cannot be used with"),
+        ("reproduce --live 004 --html nowhere/page.html", "cannot write nowhere/page.html"),
+        ("reproduce 004 --writes 20", "--live"),
         ("reproduce --threads 100000", "100000 is not in 0..=1024"),
     ] {
         let output = evenkeel(&args.split(' ').collect::<Vec<_>>(), folder.path());
         assert_eq!(output.status.code(), Some(2), "{args}");
         assert!(stderr(&output).contains(expected), "{args}: {}", stderr(&output));
     }
+}
+
+/// `reproduce --live`, whose data is below `folder`.
+fn live(args: &[&str], folder: &Path) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+    command.args(["reproduce", "--live", "004", "--quick"]).args(args).current_dir(folder);
+    command.env("TMPDIR", folder).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Whether processes run that were started with this folder.
+fn is_in_use(folder: &Path) -> bool {
+    let name = folder.to_str().unwrap().as_bytes();
+    let of_process = |entry: fs::DirEntry| fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    let mut all = fs::read_dir("/proc").unwrap().flatten().map(of_process);
+    all.any(|line| line.windows(name.len()).any(|part| part == name))
+}
+
+/// Real nodes, with so few writes that only the form of the report says something.
+#[test]
+fn claims_are_checked_on_real_servers() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = live(&["--writes", "12", "--json", "--html", "page.html"], folder.path()).output().unwrap();
+    assert!(output.status.success(), "{}", stderr(&output));
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(object["format"], 1);
+    assert_eq!((&object["live"]["servers"], &object["live"]["writes"]), (&Value::from(10), &Value::from(12)));
+    let claims = list(&object, "claims");
+    assert!(claims.len() >= 15, "{}", claims.len());
+    let verdicts = ["holds", "with conditions", "does not hold"];
+    for claim in claims {
+        for field in ["section", "paper_says", "rule", "why"] {
+            assert!(!text(claim, field).is_empty(), "{field} of {claim}");
+        }
+        let variations = list(claim, "variations").iter();
+        let simulated =
+            variations.clone().chain([claim]).map(|of| &of["simulated"]).filter(|of| !of.is_null());
+        for judged in variations.chain([claim]).chain(simulated) {
+            assert!(verdicts.contains(&text(judged, "verdict")), "{judged}");
+            assert!(!text(judged, "measured").contains("NaN"), "{judged}");
+        }
+    }
+    let claim = |id: &str| claims.iter().find(|claim| claim["claim"] == id).unwrap();
+    for id in ["004-probes", "004-home", "004-sum"] {
+        assert_eq!(text(claim(id), "verdict"), "holds", "{}", claim(id));
+    }
+    // The same writes with the same homes, which rr leaves there.
+    let first = &list(&list(&object, "rounds")[0], "placements")[0];
+    assert_eq!(
+        (text(first, "placement"), &first["live"][0]["bytes"]),
+        ("rr", &first["simulated"][0]["bytes"])
+    );
+    let page = fs::read_to_string(folder.path().join("page.html")).unwrap();
+    for claim in claims {
+        assert_eq!(page.matches(&format!(" id=\"{}\"", text(claim, "claim"))).count(), 1, "{claim}");
+    }
+    assert_eq!(names_in(folder.path()), ["page.html"]);
+    assert!(!is_in_use(folder.path()));
+}
+
+#[test]
+fn what_is_live_can_be_interrupted() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = live(&[], folder.path()).spawn().unwrap();
+    let begun = Instant::now();
+    while !is_in_use(folder.path()) {
+        assert!(begun.elapsed() < Duration::from_mins(1), "no node is started");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    assert!(Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(names_in(folder.path()), [""; 0]);
+    assert!(!is_in_use(folder.path()));
 }

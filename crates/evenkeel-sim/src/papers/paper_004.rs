@@ -4,6 +4,7 @@
 //! same. Whether that matters is tested separately, on servers that do write. All policies place the same writes on the
 //! same loads, run by run.
 
+pub mod live;
 mod log;
 mod timed;
 

@@ -5,7 +5,7 @@ use evenkeel::model::MemberId;
 use evenkeel::place::mlml::Mlml;
 use evenkeel::place::{Options, Place, Servers, Step, Turn};
 use evenkeel::policy::{Kind, Policy};
-use evenkeel_sim::papers::paper_004::{AS_PRINTED, PAPER};
+use evenkeel_sim::papers::paper_004::{AS_PRINTED, PAPER, live};
 use evenkeel_sim::papers::{Lab, Section, Verdict};
 
 use crate::support::{everything, policy, same_on_any_threads, some, verdict, well_formed};
@@ -139,4 +139,43 @@ fn other_opponents_are_found_out() {
     let found = found_with("two-choice", policy("rr").kind, &["Fig. 18"]);
     assert_eq!(verdict(&found, "004-probes"), Verdict::Fails);
     assert_eq!(verdict(&found, "004-two-choice"), Verdict::Holds);
+}
+
+/// What the simulator says of the set-up in which real servers are asked.
+#[test]
+fn what_real_servers_should_say() {
+    let rounds = live::rounds(&live::Setting::new(10_000_000, 1), false);
+    let simulate = |round: &live::Round| {
+        let run = |run| {
+            let mut all = live::Run::default();
+            for &number in &round.contestants {
+                all[number] = round.setting.simulate(&live::CONTESTANTS[number], run).unwrap();
+            }
+            all
+        };
+        let n_runs = if round.setting.keeps_log { 0 } else { round.n_runs };
+        (0..n_runs).map(run).collect::<Vec<_>>()
+    };
+    let runs: Vec<Vec<live::Run>> = rounds.iter().map(simulate).collect();
+    let checked = live::judge(&rounds, &runs, &runs);
+    let found = |id: &str| checked.iter().find(|claim| claim.id == id).unwrap();
+    for claim in &checked {
+        println!("{} {:?}\n    {}", claim.id, claim.live.verdict, claim.live.measured);
+        for other in &claim.variations {
+            println!("      {}: {:?} {}", other.what, other.live.verdict, other.live.measured);
+        }
+        assert_eq!(claim.simulated.as_ref(), Some(&claim.live), "one rule judges both");
+        let all = claim.variations.iter().map(|other| &other.live).chain([&claim.live]);
+        all.for_each(|found| assert!(!found.measured.contains("NaN"), "{}: {}", claim.id, found.measured));
+    }
+    for (id, wanted) in [
+        ("004-faster", Verdict::Holds),
+        ("004-rr-hits", Verdict::Holds),
+        ("004-probes", Verdict::Holds),
+        ("004-mlml", Verdict::Holds),
+        ("004-log", Verdict::Fails),
+    ] {
+        assert_eq!(found(id).live.verdict, wanted, "{id}");
+    }
+    assert_eq!(found("004-faster").variations.len(), 3, "the log that is kept is not simulated");
 }

@@ -115,7 +115,7 @@ impl<'a> Claim<'a> {
     }
 }
 
-fn word(verdict: Verdict) -> &'static str {
+pub(super) fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "holds",
         Verdict::Conditional => "with conditions",

@@ -1,6 +1,7 @@
 //! `evenkeel reproduce`: the papers' experiments, repeated, claim by claim.
 
 mod json;
+mod live;
 mod page;
 
 use std::fmt::Write as _;
@@ -48,6 +49,9 @@ struct Timing {
 }
 
 pub(super) fn run(args: &ReproduceArgs) -> Result<Outcome> {
+    if args.live {
+        return live::run(args);
+    }
     let papers = named(&args.papers)?;
     let out = args.html.as_deref().map(|path| Target::new(path, &[])).transpose()?;
     let pool = rayon::ThreadPoolBuilder::new().num_threads(usize::from(args.threads)).build();

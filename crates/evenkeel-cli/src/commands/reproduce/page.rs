@@ -12,7 +12,7 @@ use crate::html::{self, escaped};
 use crate::plot;
 use crate::text::{count, counted};
 
-const HEAD: &str = concat!(
+pub(super) const HEAD: &str = concat!(
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n",
     "<style>\n",
     include_str!("page.css"),
@@ -95,7 +95,7 @@ fn verdict_bar(Repeated { paper, claims, .. }: &Repeated) -> String {
     text
 }
 
-fn class(verdict: Verdict) -> &'static str {
+pub(super) fn class(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Holds => "holds",
         Verdict::Conditional => "conditional",
@@ -112,7 +112,7 @@ fn sign(verdict: Verdict) -> &'static str {
     }
 }
 
-fn badge(verdict: Verdict) -> String {
+pub(super) fn badge(verdict: Verdict) -> String {
     format!("<span class=\"badge {}\">{} {verdict}</span>", class(verdict), sign(verdict))
 }
 
