@@ -98,6 +98,16 @@ pub(crate) fn faults(times: &str) -> Result<()> {
     run_with("cargo", &args, &[("EVENKEEL_TIMES", times)])
 }
 
+/// Writers, nodes, redirects and the maintainer in so many simulated worlds, and stopped at every step. Prints figures:
+/// requests, acknowledged, faults by kind, what was wrong.
+pub(crate) fn simulation(seeds: &str) -> Result<()> {
+    let seeds: u64 = seeds.parse().map_err(|_| format!("--seeds {seeds}: give a number such as 10000"))?;
+    // As many as in the tests, and so often.
+    let times = seeds.div_ceil(100).max(2).to_string();
+    let args = ["test", "-p", "evenkeel-node", "--lib", "--", "--nocapture", "simulation::"];
+    run_with("cargo", &args, &[("EVENKEEL_TIMES", &times)])
+}
+
 /// Races `get` against other tools on real servers. Builds `evenkeel` unless the options name one.
 pub(crate) fn live(options: &[&str]) -> Result<()> {
     for (program, flag, package) in [

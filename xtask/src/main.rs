@@ -32,6 +32,9 @@ Tasks:
                                     170, which makes a million)
   cargo xtask campaign faults [N]   the live client with N times as many random faults as in the tests (default 25: 600
                                     schedules with real sockets, 50,000 in simulated time)
+  cargo xtask campaign simulation [--seeds N]
+                                    writers, nodes, redirects and the maintainer in N worlds (default 10,000) where
+                                    requests are lost, delayed and cut and machines crash; and stopped at every step
   cargo xtask campaign live …       get against aria2, xrdcp, rclone, s5cmd, curl, Hadoop's client and hdfs-native, on
                                     nginx, XRootD, Garage and HDFS, as tables; parallel programs on HDFS by assign and
                                     cat; and consumers of Kafka with leaders by balance; as root. Options of bench/live,
@@ -67,6 +70,8 @@ fn main() -> ExitCode {
         ["campaign", "worlds", times] => campaign::worlds(times),
         ["campaign", "faults"] => campaign::faults("25"),
         ["campaign", "faults", times] => campaign::faults(times),
+        ["campaign", "simulation"] => campaign::simulation("10000"),
+        ["campaign", "simulation", "--seeds", seeds] => campaign::simulation(seeds),
         ["campaign", "live", options @ ..] => campaign::live(options),
         ["campaign", "hdfs-faults", options @ ..] => campaign::hdfs_faults(options),
         ["campaign", "crashes", options @ ..] => campaign::crashes(options),

@@ -9,6 +9,9 @@ mod client;
 mod health;
 pub mod lead;
 pub mod node;
+mod outside;
+#[cfg(test)]
+mod simulation;
 pub mod write;
 
 pub use balanced::{Balanced, BalancedOptions, MirrorReport};

@@ -3,7 +3,7 @@
 mod control;
 mod front;
 pub mod gate;
-mod server;
+pub(crate) mod server;
 pub mod store;
 pub mod up;
 

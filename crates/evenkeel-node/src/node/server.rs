@@ -13,7 +13,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use evenkeel_store::cluster::{BadCluster, Cluster, Credentials};
 use http_body_util::BodyExt;
-use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::body::{Frame, SizeHint};
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, SERVER};
 use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
@@ -164,42 +164,20 @@ impl Node {
         settings: Settings,
     ) -> Result<Self, StartError> {
         raise_limits();
+        let peers = settings.cluster.as_ref().map(Peers::of).transpose()?;
+        let tls = settings.tls.clone();
         let of = |listener: &TcpListener| {
             listener.local_addr().map_err(|error| StartError::Listen { address: ([0; 4], 0).into(), error })
         };
         let (address, control_address) = (of(&data)?, control.as_ref().map(of).transpose()?);
-        let Settings { name, keys, slots, bytes_per_second, cluster, tls, logs } = settings;
-        let gate = Gate::new(slots);
-        gate.set_rate(bytes_per_second);
-        let peers = cluster.as_ref().map(Peers::of).transpose()?.map(Arc::new);
-        let name: Arc<str> = name.into();
-        let front =
-            Front { name: Arc::clone(&name), store: Arc::clone(&store), gate: Arc::clone(&gate), peers };
+        let Ports { gate, data: on_data, control: on_control } = Ports::new(store, settings, peers);
         let (stop, stopped) = watch::channel(false);
-        let server = |service, port| Server {
-            service,
-            tls: tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.0))),
-            log: logs.then(|| Log { node: Arc::clone(&name), port }),
-            hashes: port == CONTROL,
-            n_requests: AtomicU64::new(0),
+        let accept = |listener, server| {
+            let tls = tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.0)));
+            tokio::spawn(accept(listener, server, tls, stopped.clone()))
         };
-        let data_service = service(front.clone(), &keys, |_| {});
-        let mut tasks =
-            vec![tokio::spawn(accept(data, Arc::new(server(data_service, DATA)), stopped.clone()))];
-        if let Some(control) = control {
-            let route = Control {
-                name: Arc::clone(&name),
-                gate: Arc::clone(&gate),
-                store,
-                front,
-                started: Instant::now(),
-            };
-            let control_service = service(Nothing, &keys, |builder| {
-                builder.set_route(route);
-                builder.set_validation(AnyName);
-            });
-            tasks.push(tokio::spawn(accept(control, Arc::new(server(control_service, CONTROL)), stopped)));
-        }
+        let mut tasks = vec![accept(data, on_data)];
+        tasks.extend(control.map(|control| accept(control, on_control)));
         Ok(Self { address, control: control_address, gate, stop, tasks })
     }
 
@@ -266,10 +244,51 @@ fn service(s3: impl S3, keys: &Credentials, set: impl FnOnce(&mut S3ServiceBuild
     builder.build()
 }
 
+/// What answers on the ports of a node, whatever brings the requests.
+pub(crate) struct Ports {
+    pub(crate) gate: Arc<Gate>,
+    pub(crate) data: Arc<Server>,
+    pub(crate) control: Arc<Server>,
+}
+
+impl Ports {
+    /// With the servers of the cluster, if the node knows it.
+    pub(crate) fn new(store: Arc<dyn Store>, settings: Settings, peers: Option<Peers>) -> Self {
+        let Settings { name, keys, slots, bytes_per_second, logs, .. } = settings;
+        let gate = Gate::new(slots);
+        gate.set_rate(bytes_per_second);
+        let name: Arc<str> = name.into();
+        let front = Front {
+            name: Arc::clone(&name),
+            store: Arc::clone(&store),
+            gate: Arc::clone(&gate),
+            peers: peers.map(Arc::new),
+        };
+        let server = |service, port| Server {
+            service,
+            log: logs.then(|| Log { node: Arc::clone(&name), port }),
+            hashes: port == CONTROL,
+            n_requests: AtomicU64::new(0),
+        };
+        let data = Arc::new(server(service(front.clone(), &keys, |_| {}), DATA));
+        let route = Control {
+            name: Arc::clone(&name),
+            gate: Arc::clone(&gate),
+            store,
+            front,
+            started: Instant::now(),
+        };
+        let control = service(Nothing, &keys, |builder| {
+            builder.set_route(route);
+            builder.set_validation(AnyName);
+        });
+        Self { gate, data, control: Arc::new(server(control, CONTROL)) }
+    }
+}
+
 /// What connections of a port share.
-struct Server {
+pub(crate) struct Server {
     service: S3Service,
-    tls: Option<TlsAcceptor>,
     log: Option<Log>,
     /// Whether signatures are accepted that come without the checksum of the body.
     hashes: bool,
@@ -277,7 +296,12 @@ struct Server {
 }
 
 /// Accepts connections until the node is stopped, and waits for those that are under way.
-async fn accept(listener: TcpListener, server: Arc<Server>, mut stopped: watch::Receiver<bool>) {
+async fn accept(
+    listener: TcpListener,
+    server: Arc<Server>,
+    tls: Option<TlsAcceptor>,
+    mut stopped: watch::Receiver<bool>,
+) {
     let mut connections = JoinSet::new();
     loop {
         tokio::select! {
@@ -286,7 +310,7 @@ async fn accept(listener: TcpListener, server: Arc<Server>, mut stopped: watch::
             accepted = listener.accept() => match accepted {
                 Ok((stream, peer)) => {
                     let _ = stream.set_nodelay(true);
-                    let _ = connections.spawn(connection(stream, peer, Arc::clone(&server), stopped.clone()));
+                    let _ = connections.spawn(connection(stream, peer, Arc::clone(&server), tls.clone(), stopped.clone()));
                 }
                 Err(_) => sleep(PAUSE).await,
             }
@@ -300,10 +324,11 @@ async fn connection(
     stream: TcpStream,
     peer: SocketAddr,
     server: Arc<Server>,
+    tls: Option<TlsAcceptor>,
     stopped: watch::Receiver<bool>,
 ) {
     let stream = Patient { stream, timer: None };
-    match &server.tls {
+    match &tls {
         None => serve(stream, peer, &server, stopped).await,
         // Who does not come to an agreement is no client.
         Some(tls) => {
@@ -337,8 +362,9 @@ async fn serve(
     let _ = connection.await;
 }
 
-async fn answer(
-    request: Request<Incoming>,
+/// Answers a request.
+pub(crate) async fn answer<B: Sent>(
+    request: Request<B>,
     peer: SocketAddr,
     server: Arc<Server>,
 ) -> Result<Response<Body>, HttpError> {
@@ -421,19 +447,29 @@ impl Log {
     }
 }
 
+/// What a client sends.
+pub(crate) trait Sent:
+    hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static
+{
+}
+
+impl<B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 'static> Sent for B {}
+
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
 /// The body of a request. It ends with an error if nothing comes for a while. If nobody wants the rest of it, that is read
 /// nevertheless, up to a point: a client that is still sending would not see the answer.
-struct Received {
-    body: Option<Incoming>,
+struct Received<B: Sent> {
+    body: Option<B>,
     timer: Option<Pin<Box<Sleep>>>,
     /// Whether the client sends nothing before it is asked to.
     awaits_word: bool,
     was_asked: bool,
 }
 
-impl hyper::body::Body for Received {
+impl<B: Sent> hyper::body::Body for Received<B> {
     type Data = Bytes;
-    type Error = Box<dyn std::error::Error + Send + Sync>;
+    type Error = BoxError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
@@ -463,7 +499,7 @@ impl hyper::body::Body for Received {
     }
 }
 
-impl Drop for Received {
+impl<B: Sent> Drop for Received<B> {
     fn drop(&mut self) {
         let Some(mut body) = self.body.take() else { return };
         let is_coming = !hyper::body::Body::is_end_stream(&body) && (self.was_asked || !self.awaits_word);

@@ -19,7 +19,10 @@ use tokio::time::{Instant, interval};
 use super::access::{Access, Before, Entry, Fault};
 use super::content::{Content, Part, crc32c};
 use super::places::{Places, Placing, Wanted};
-use super::{Item, PutError, PutFailure, PutOptions, PutProgress, PutReport, PutServer, fresh};
+use super::{Item, PutError, PutFailure, PutOptions, PutProgress, PutReport, PutServer};
+use crate::outside::fresh;
+#[cfg(test)]
+use crate::outside::simulated::Mistake;
 
 /// Objects that are looked at at once.
 const MOST_LOOKS: usize = 64;
@@ -65,18 +68,8 @@ pub async fn put(
             }
         };
         tokio::select! {
-            item = next => match item {
-                Some(item) => writer.take(item),
-                None => items = None,
-            },
-            Some(step) = writer.tasks.join_next() => {
-                let step = step.map_err(|error| PutError::Internal(error.to_string()))?;
-                writer.on(step);
-            }
-            _ = tick.tick() => {
-                writer.on_tick();
-                watch(&writer.progress());
-            }
+            // What is rare comes first, and the same run is the same again.
+            biased;
             changed = stopped.changed(), if can_stop => {
                 // Without a sender nobody will ever stop it.
                 can_stop = changed.is_ok();
@@ -86,6 +79,18 @@ pub async fn put(
                     writer.stop();
                 }
             }
+            _ = tick.tick() => {
+                writer.on_tick();
+                watch(&writer.progress());
+            }
+            Some(step) = writer.tasks.join_next() => {
+                let step = step.map_err(|error| PutError::Internal(error.to_string()))?;
+                writer.on(step);
+            }
+            item = next => match item {
+                Some(item) => writer.take(item),
+                None => items = None,
+            },
         }
     }
     watch(&writer.progress());
@@ -576,6 +581,16 @@ impl Writer {
                     let n_left = access.drop_pieces(&before.pieces, Some(&key)).await;
                     return Ok(Sent { took, held: None, n_left });
                 }
+                #[cfg(test)]
+                if Mistake::NamesFirst.is_made() {
+                    let (server, bytes, crc32c) = (sending.server, part.bytes(), part.crc32c);
+                    let named =
+                        Held { server: access.name(server).to_owned(), key: held.clone(), bytes, crc32c };
+                    let access = Arc::clone(&access);
+                    let later = async move { access.hold(server, &key, home, &held, &part).await };
+                    drop(tokio::spawn(later));
+                    return Ok(Sent { took: TICK, held: Some((named, "0".repeat(32))), n_left: 0 });
+                }
                 let (written, took) = access.hold(sending.server, &key, home, &held, &part).await?;
                 let (server, bytes) = (access.name(sending.server).to_owned(), part.bytes());
                 let held = Held { server, key: held, bytes, crc32c: part.crc32c };
@@ -753,6 +768,11 @@ impl Writer {
             .collect();
         let (key, overwrites) = (job.key.clone(), self.options.overwrite);
         self.tasks.spawn(async move {
+            #[cfg(test)]
+            if Mistake::AcknowledgesFirst.is_made() {
+                drop(tokio::spawn(async move { settle(&access, &key, entries, overwrites).await.map(drop) }));
+                return Step::Settled { job: number, settled: Ok(0) };
+            }
             let settled = settle(&access, &key, entries, overwrites).await;
             Step::Settled { job: number, settled }
         });
@@ -910,6 +930,10 @@ async fn settle(
     overwrites: bool,
 ) -> Result<usize, Unsettled> {
     let told = entries.into_iter().map(|(home, before, redirect)| async move {
+        #[cfg(test)]
+        if Mistake::DeletesFirst.is_made() {
+            access.drop_pieces(&before.pieces, Some(key)).await;
+        }
         (home, access.settle(home, key, before, overwrites, &Entry::Elsewhere(&redirect)).await)
     });
     let (mut n_settled, mut fault, mut old) = (0, None, Vec::new());

@@ -20,7 +20,7 @@ use tokio::time::{Instant, sleep};
 use super::access::{Access, Before, Entry, Fault};
 use super::content::{Content, Part};
 use super::driver::{TOO_LONG, dealt};
-use super::fresh;
+use crate::outside::fresh;
 
 /// Entries that are remembered while pieces are looked through.
 const MOST_REMEMBERED: usize = 10_000;
@@ -278,7 +278,7 @@ impl Run<'_> {
                 if since.elapsed() > REMEMBERED {
                     (known, since) = (HashMap::new(), Instant::now());
                 }
-                match self.judge(server, &piece.key, &mut known).await {
+                match judge(&access, self.how, (server, &piece.key), &mut known).await {
                     Ok(Judged::InUse) => {}
                     Ok(Judged::Orphan) => {
                         if self.how.apply {
@@ -299,49 +299,6 @@ impl Run<'_> {
             }
         }
     }
-
-    /// Whether nothing names a piece.
-    async fn judge(&self, server: usize, key: &str, known: &mut Entries) -> Result<Judged, StoreError> {
-        let access = &self.access;
-        if !key.starts_with(HELD) {
-            return Ok(Judged::InUse);
-        }
-        let Some(seen) = access.servers.look(server, &access.bucket, key).await? else {
-            return Ok(Judged::InUse);
-        };
-        let object = seen.user.get(OF).and_then(|of| decoded(of));
-        let object = object.as_deref().and_then(|of| of.strip_prefix(&format!("{}/", access.bucket)));
-        let home = seen.user.get(HOME).and_then(|home| decoded(home));
-        let (Some(object), Some(home)) = (object, home) else {
-            let why = "it does not say what it belongs to, so it may not be ours";
-            return Ok(Judged::Unknown(why.to_owned()));
-        };
-        if seen.age.is_none_or(|age| age < self.how.grace) {
-            return Ok(Judged::InUse);
-        }
-        // Who cannot be asked may name it.
-        let Some(recorded) = access.servers.find(&home) else {
-            return Ok(Judged::Unknown(format!("its home {home} is not in the cluster file")));
-        };
-        // The cluster file may have changed since it was written.
-        let mut homes = access.servers.homes(&access.bucket, object, self.how.replicas as usize);
-        homes.push(recorded);
-        for home in homes {
-            let entry = (home, object.to_owned());
-            if !known.contains_key(&entry) {
-                if known.len() >= MOST_REMEMBERED {
-                    known.clear();
-                }
-                let pieces = pieces_of(access, home, object).await?;
-                known.insert(entry.clone(), pieces);
-            }
-            let name = access.name(server);
-            if known[&entry].iter().any(|(at, piece)| at == name && piece == key) {
-                return Ok(Judged::InUse);
-            }
-        }
-        Ok(Judged::Orphan)
-    }
 }
 
 /// What is known of a held piece.
@@ -356,6 +313,53 @@ enum Judged {
 
 /// The pieces that an entry names, each by server and name.
 type Entries = HashMap<(usize, String), Vec<(String, String)>>;
+
+/// Whether nothing names a piece.
+async fn judge(
+    access: &Access,
+    how: &Maintaining,
+    (server, key): (usize, &str),
+    known: &mut Entries,
+) -> Result<Judged, StoreError> {
+    if !key.starts_with(HELD) {
+        return Ok(Judged::InUse);
+    }
+    let Some(seen) = access.servers.look(server, &access.bucket, key).await? else {
+        return Ok(Judged::InUse);
+    };
+    let object = seen.user.get(OF).and_then(|of| decoded(of));
+    let object = object.as_deref().and_then(|of| of.strip_prefix(&format!("{}/", access.bucket)));
+    let home = seen.user.get(HOME).and_then(|home| decoded(home));
+    let (Some(object), Some(home)) = (object, home) else {
+        let why = "it does not say what it belongs to, so it may not be ours";
+        return Ok(Judged::Unknown(why.to_owned()));
+    };
+    if seen.age.is_none_or(|age| age < how.grace) {
+        return Ok(Judged::InUse);
+    }
+    // Who cannot be asked may name it.
+    let Some(recorded) = access.servers.find(&home) else {
+        return Ok(Judged::Unknown(format!("its home {home} is not in the cluster file")));
+    };
+    // The cluster file may have changed since it was written.
+    let mut homes = access.servers.homes(&access.bucket, object, how.replicas as usize);
+    homes.push(recorded);
+    for home in homes {
+        let entry = (home, object.to_owned());
+        if !known.contains_key(&entry) {
+            if known.len() >= MOST_REMEMBERED {
+                known.clear();
+            }
+            let pieces = pieces_of(access, home, object).await?;
+            known.insert(entry.clone(), pieces);
+        }
+        let name = access.name(server);
+        if known[&entry].iter().any(|(at, piece)| at == name && piece == key) {
+            return Ok(Judged::InUse);
+        }
+    }
+    Ok(Judged::Orphan)
+}
 
 /// The pieces that a home names for an object. Where it has an entry that cannot be read, this fails.
 async fn pieces_of(access: &Access, home: usize, key: &str) -> Result<Vec<(String, String)>, StoreError> {

@@ -173,13 +173,3 @@ pub enum PutError {
     #[error("a part of the program has failed: {0}; this is a bug in evenkeel, please report it")]
     Internal(String),
 }
-
-/// A name that nobody else draws.
-fn fresh() -> std::io::Result<u128> {
-    let mut bytes = [0; 16];
-    let n = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;
-    if n < bytes.len() {
-        return Err(std::io::Error::other("the system has no random numbers"));
-    }
-    Ok(u128::from_le_bytes(bytes))
-}

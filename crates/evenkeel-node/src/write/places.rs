@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write as _};
 use std::path::Path;
 use std::str::FromStr;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use evenkeel::draw::{Draw, Seeded};
 use evenkeel::model::{MemberId, SNAPSHOT_VERSION};
@@ -15,6 +15,8 @@ use evenkeel::place::{self, MAX_LEVELS, PlaceError, PlaceFn, Placer, PlacerSnaps
 use evenkeel::policy::{Live, Policy, placing};
 use serde::{Deserialize, Serialize};
 use tempfile::NamedTempFile;
+
+use crate::outside;
 
 /// A write takes a server as long as this many bytes, whatever its size. So short ones say something about its speed, too.
 const REQUEST_BYTES: u64 = 64 << 10;
@@ -366,8 +368,7 @@ impl Draw for Drawn<'_> {
 
 /// The time since 1970, so that what is kept fades until the next run.
 fn now_ns() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    u64::try_from(outside::since_1970().as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// The file that is kept.

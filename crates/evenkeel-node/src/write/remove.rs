@@ -36,6 +36,12 @@ pub async fn remove(
     let homes = servers.homes(bucket, key, n_copies);
     let found = join_all(homes.iter().map(|&home| access.before(home, key))).await;
     let found: Vec<Before> = found.into_iter().collect::<Result<_, _>>()?;
+    #[cfg(test)]
+    if crate::outside::simulated::Mistake::RemovesFirst.is_made() {
+        for before in &found {
+            access.drop_pieces(&before.pieces, Some(key)).await;
+        }
+    }
     let mut removed = Removed::default();
     for (&home, before) in homes.iter().zip(found) {
         let Some(before) = delete(&access, home, key, before).await? else { continue };

@@ -1,6 +1,7 @@
 //! The servers of a cluster, ready to be asked.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine;
@@ -17,7 +18,7 @@ use super::redirect::{self, BYTES, MARK};
 use super::{BadCluster, Cluster, Redirect};
 use crate::error::{Problem, StoreError};
 use crate::http::answer;
-use crate::s3::Endpoint;
+use crate::s3::{Endpoint, Sockets, Wire};
 
 /// The header by which a node is asked for redirects themselves instead of what they lead to.
 const SHOW: (&str, &str) = ("x-evenkeel-redirect", "show");
@@ -117,8 +118,19 @@ pub struct Usage {
 impl Cluster {
     /// A port of a server, such as its [`endpoint`](super::Server::endpoint), ready to be asked.
     pub fn endpoint(&self, server: &super::Server, address: &str) -> Result<Endpoint, BadCluster> {
+        self.endpoint_over(&sockets()?, server, address)
+    }
+
+    /// The same, reached in another way than by sockets.
+    #[doc(hidden)]
+    pub fn endpoint_over(
+        &self,
+        wire: &Arc<dyn Wire>,
+        server: &super::Server,
+        address: &str,
+    ) -> Result<Endpoint, BadCluster> {
         let keys = self.credentials(server)?;
-        let endpoint = Endpoint::new(address, &keys.access_key, &keys.secret_key);
+        let endpoint = Endpoint::over(Arc::clone(wire), address, &keys.access_key, &keys.secret_key);
         let endpoint = endpoint.map_err(|error| BadCluster::Wrong {
             path: "the cluster file".to_owned(),
             why: format!("server `{}`: {error}", server.name),
@@ -135,8 +147,14 @@ impl Cluster {
 impl Servers {
     /// The servers of a cluster. Nothing is asked of them yet; their keys are looked up.
     pub fn open(cluster: &Cluster) -> Result<Self, BadCluster> {
+        Self::over(&sockets()?, cluster)
+    }
+
+    /// The same, reached in another way than by sockets.
+    #[doc(hidden)]
+    pub fn over(wire: &Arc<dyn Wire>, cluster: &Cluster) -> Result<Self, BadCluster> {
         let member = |server: &super::Server| {
-            let endpoint = |address: &str| cluster.endpoint(server, address);
+            let endpoint = |address: &str| cluster.endpoint_over(wire, server, address);
             Ok(ClusterServer {
                 name: server.name.clone(),
                 endpoint: endpoint(&server.endpoint)?,
@@ -232,6 +250,12 @@ impl Servers {
     pub fn endpoint(&self, server: usize) -> Result<&Endpoint, StoreError> {
         self.member(server).map(|member| &member.endpoint)
     }
+}
+
+fn sockets() -> Result<Arc<dyn Wire>, BadCluster> {
+    let sockets = Sockets::new();
+    let wrong = |why| BadCluster::Wrong { path: "the servers of the cluster file".to_owned(), why };
+    Ok(Arc::new(sockets.map_err(wrong)?))
 }
 
 /// A name as headers can have it.

@@ -99,10 +99,15 @@ impl Cluster {
 impl Keel {
     /// What is at an address of a cluster. Nothing is asked of it yet.
     pub fn new(cluster: &Cluster, address: &str) -> Result<Self, StoreError> {
-        let at = address.parse().map_err(|why| Problem::Unsupported(why).at(address))?;
         let servers = Servers::open(cluster).map_err(|e| Problem::Unsupported(e.to_string()).at(address))?;
+        Self::of(Arc::new(servers), address)
+    }
+
+    /// The same for servers that are ready to be asked.
+    pub fn of(servers: Arc<Servers>, address: &str) -> Result<Self, StoreError> {
+        let at = address.parse().map_err(|why| Problem::Unsupported(why).at(address))?;
         let names = servers.all().iter().map(|server| server.name.clone()).collect();
-        Ok(Self { servers: Arc::new(servers), names, at, redirected: RwLock::default() })
+        Ok(Self { servers, names, at, redirected: RwLock::default() })
     }
 
     /// The same in the cluster that the environment names.
@@ -119,10 +124,16 @@ impl Keel {
             Step::End => return Ok(None),
             Step::Page(listing, prefix, is_empty) => (listing, prefix, is_empty),
             Step::Name => {
-                let first = listing(name).next().await?.unwrap_or_default().into_iter().next();
+                let mut exact = listing(name);
+                let first = exact.next().await?.unwrap_or_default().into_iter().next();
                 if let Some(found) = first.filter(|found| found.key == name) {
                     let folder = name.rfind('/').map_or("", |slash| &name[..=slash]);
                     return Ok(Some((self.page(vec![found], folder), Step::End)));
+                }
+                // Who cannot be asked may have it.
+                let unreadable = self.unlisted(&exact);
+                if !unreadable.is_empty() {
+                    return Ok(Some((Page { unreadable, ..Page::default() }, Step::End)));
                 }
                 let prefix = format!("{name}/");
                 (listing(&prefix), prefix, true)
@@ -132,19 +143,22 @@ impl Keel {
             is_empty = false;
             return Ok(Some((self.page(found, &prefix), Step::Page(listing, prefix, is_empty))));
         }
-        let mut page = Page::default();
-        let n_failed = listing.failures().count();
-        // With fewer failures every object has another home.
-        if n_failed >= self.servers.replicas() as usize {
-            page.unreadable.extend(listing.failures().map(|(server, error)| Unreadable {
-                key: format!("what {} has", self.names[server]),
-                error: error.clone(),
-            }));
-        }
+        let page = Page { unreadable: self.unlisted(&listing), ..Page::default() };
         if is_empty && page.unreadable.is_empty() && !prefix.is_empty() {
             return Err(Problem::NotFound.at(self.at.to_string()));
         }
         Ok(Some((page, Step::End)))
+    }
+
+    /// The servers of which a listing does not know all they have, if objects may be missing in it for that.
+    fn unlisted(&self, listing: &Listing) -> Vec<Unreadable> {
+        let failures = listing.failures().map(|(server, error)| Unreadable {
+            key: format!("what {} has", self.names[server]),
+            error: error.clone(),
+        });
+        let failures: Vec<Unreadable> = failures.collect();
+        // With fewer failures every object has another home.
+        if failures.len() >= self.servers.replicas() as usize { failures } else { Vec::new() }
     }
 
     fn page(&self, found: Vec<Found>, prefix: &str) -> Page {

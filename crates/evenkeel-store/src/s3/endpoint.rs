@@ -7,10 +7,11 @@ use std::time::{Duration, SystemTime};
 use aws_credential_types::Credentials;
 use aws_sigv4::http_request::SignableBody;
 use bytes::Bytes;
-use futures_util::TryStreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use percent_encoding::utf8_percent_encode;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE};
-use reqwest::{Client, Method, Response, StatusCode, Url};
+use reqwest::{Client, Method, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest, Sha256};
@@ -26,7 +27,7 @@ use crate::http::answer;
 /// A longer answer of a control port is none.
 const MOST_BYTES_OF_JSON: usize = 16 << 20;
 /// An upload of which nothing moves for this long has stalled.
-const SILENCE: Duration = Duration::from_secs(20);
+pub(super) const SILENCE: Duration = Duration::from_secs(20);
 /// What is sent rests in buffers of this size for a while, which a slow server empties at this rate at least.
 const MOST_BYTES_OF_BUFFERS: u64 = 8 << 20;
 const LEAST_RATE: u64 = 256 << 10;
@@ -35,9 +36,7 @@ const LEAST_RATE: u64 = 256 << 10;
 #[derive(Debug)]
 pub struct Endpoint {
     base: Url,
-    client: Client,
-    /// For bodies that may take long to send. Its requests have no timeout of their own.
-    uploads: Client,
+    wire: Arc<dyn Wire>,
     keys: Credentials,
     region: String,
 }
@@ -105,15 +104,84 @@ impl std::fmt::Debug for Answer {
     }
 }
 
+/// A signed request.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct Request {
+    /// What is to be done.
+    pub method: Method,
+    /// The address of what it is done to.
+    pub url: Url,
+    /// With its signature.
+    pub headers: HeaderMap,
+    /// What is sent.
+    pub what: Payload,
+    /// What it is about, as people know it.
+    pub name: String,
+}
+
+/// What carries requests to servers and answers back. Tests put a network in its place that loses and delays them.
+#[doc(hidden)]
+pub trait Wire: std::fmt::Debug + Send + Sync {
+    /// Sends a request, and returns the answer when it begins. Fails if nothing moves for [`SILENCE`], unless bytes are sent
+    /// as they come: those have their own watch.
+    fn send(&self, request: Request) -> BoxFuture<'_, Result<Answer, StoreError>>;
+}
+
+/// HTTP over sockets.
+#[derive(Debug)]
+pub(crate) struct Sockets {
+    client: Client,
+    /// For bodies that may take long to send. Its requests have no timeout of their own.
+    uploads: Client,
+}
+
+impl Sockets {
+    pub(crate) fn new() -> Result<Self, String> {
+        Ok(Self { client: session::client(Some(SILENCE))?, uploads: session::client(None)? })
+    }
+}
+
+impl Wire for Sockets {
+    fn send(&self, request: Request) -> BoxFuture<'_, Result<Answer, StoreError>> {
+        let Request { method, url, headers, what, name } = request;
+        let request = match what {
+            Payload::Nothing => self.client.request(method, url).headers(headers),
+            Payload::Bytes(bytes) => self.client.request(method, url).headers(headers).body(bytes),
+            Payload::Stream(bytes, body) => {
+                let request = self.uploads.request(method, url).headers(headers);
+                let body = reqwest::Body::wrap_stream(body.map_err(std::io::Error::other));
+                request.header(CONTENT_LENGTH, bytes).body(body)
+            }
+        };
+        async move {
+            let response = request.send().await.map_err(|error| answer::broken(&error).at(name.as_str()))?;
+            let (status, headers) = (response.status(), response.headers().clone());
+            Ok(Answer { status, headers, body: answer::body(response, name) })
+        }
+        .boxed()
+    }
+}
+
 impl Endpoint {
     /// The server at an address such as `http://10.0.0.1:9101`. Nothing is asked of it yet.
     pub fn new(address: &str, access_key: &str, secret_key: &str) -> Result<Self, StoreError> {
+        let sockets = Sockets::new().map_err(|why| Problem::Unsupported(why).at(address))?;
+        Self::over(Arc::new(sockets), address, access_key, secret_key)
+    }
+
+    /// The same, reached in another way than by sockets.
+    #[doc(hidden)]
+    pub fn over(
+        wire: Arc<dyn Wire>,
+        address: &str,
+        access_key: &str,
+        secret_key: &str,
+    ) -> Result<Self, StoreError> {
         let at = |what: String| Problem::Unsupported(what).at(address);
         let base = Url::parse(address).map_err(|error| at(format!("it is no address: {error}")))?;
-        let client = session::client(Some(SILENCE)).map_err(at)?;
-        let uploads = session::client(None).map_err(at)?;
         let keys = Credentials::new(access_key, secret_key, None, None, "cluster");
-        Ok(Self { base, client, uploads, keys, region: USUAL_REGION.to_owned() })
+        Ok(Self { base, wire, keys, region: USUAL_REGION.to_owned() })
     }
 
     /// The same server, with requests signed for a region.
@@ -158,7 +226,7 @@ impl Endpoint {
         what: Payload,
     ) -> Result<Written, StoreError> {
         let response = self.send(Method::PUT, bucket, key, &[], headers, what).await?;
-        let etag = answer::entity_tag(response.headers()).unwrap_or_default();
+        let etag = answer::entity_tag(&response.headers).unwrap_or_default();
         Ok(Written { etag: etag.trim_matches('"').to_owned() })
     }
 
@@ -175,7 +243,7 @@ impl Endpoint {
         headers: HeaderMap,
     ) -> Result<HeaderMap, StoreError> {
         let response = self.send(Method::HEAD, bucket, key, &[], headers, Payload::Nothing).await?;
-        Ok(response.headers().clone())
+        Ok(response.headers)
     }
 
     /// Reads an object, or a range of it that is not empty.
@@ -192,12 +260,11 @@ impl Endpoint {
             headers.insert(RANGE, HeaderValue::from_str(&value).unwrap_or(HeaderValue::from_static("")));
         }
         let response = self.send(Method::GET, bucket, key, &[], headers, Payload::Nothing).await?;
-        if response.status() != expected {
-            let what = format!("the answer {}", response.status());
+        if response.status != expected {
+            let what = format!("the answer {}", response.status);
             return Err(Problem::Damaged(what).at(self.name(bucket, key)));
         }
-        let headers = response.headers().clone();
-        Ok((headers, answer::body(response, self.name(bucket, key))))
+        Ok((response.headers, response.body))
     }
 
     /// An address by which everybody can read an object for so many seconds.
@@ -223,8 +290,7 @@ impl Endpoint {
         let mut query = vec![("list-type", "2"), ("encoding-type", "url"), ("prefix", prefix)];
         query.extend(token.map(|token| ("continuation-token", token)));
         let response = self.send(Method::GET, bucket, "", &query, HeaderMap::new(), Payload::Nothing).await?;
-        let bytes =
-            all(response, MOST_BYTES_OF_PAGE).await.map_err(|problem| problem.at(self.name(bucket, "")))?;
+        let bytes = all(response.body, MOST_BYTES_OF_PAGE, || self.name(bucket, "")).await?;
         let page = String::from_utf8(bytes).map_err(|_| "it is not UTF-8".to_owned());
         let page = page.and_then(|text| Page::read(&text));
         let page = page.map_err(|why| {
@@ -247,9 +313,7 @@ impl Endpoint {
         headers: HeaderMap,
         what: Payload,
     ) -> Result<Answer, StoreError> {
-        let response = self.send_any(method, bucket, key, query, headers, what).await?;
-        let (status, headers) = (response.status(), response.headers().clone());
-        Ok(Answer { status, headers, body: answer::body(response, self.name(bucket, key)) })
+        self.send_any(method, bucket, key, query, headers, what).await
     }
 
     /// Says something to a control port, and reads what it answers.
@@ -271,9 +335,10 @@ impl Endpoint {
             }
         };
         let response = self.send_any(method, path, "", &[], headers, payload).await?;
-        let status = response.status();
-        let skew = answer::skew(response.headers(), SystemTime::now());
-        let bytes = all(response, MOST_BYTES_OF_JSON).await.map_err(at)?;
+        let status = response.status;
+        let skew = answer::skew(&response.headers, SystemTime::now());
+        let name = || format!("{}/{path}", self.address());
+        let bytes = all(response.body, MOST_BYTES_OF_JSON, name).await?;
         if status.is_success() {
             return serde_json::from_slice(&bytes).map_err(|error| {
                 at(Problem::Damaged(format!("its answer is not what was asked for: {error}")))
@@ -301,13 +366,19 @@ impl Endpoint {
         query: &[(&'static str, &str)],
         headers: HeaderMap,
         what: Payload,
-    ) -> Result<Response, StoreError> {
-        let response = self.send_any(method, bucket, key, query, headers, what).await?;
-        if response.status().is_success() {
-            return Ok(response);
+    ) -> Result<Answer, StoreError> {
+        let Answer { status, headers, mut body } =
+            self.send_any(method, bucket, key, query, headers, what).await?;
+        if status.is_success() {
+            return Ok(Answer { status, headers, body });
         }
-        let (status, headers) = (response.status(), response.headers().clone());
-        let refusal = super::xml::Refusal::read(&session::beginning(response).await);
+        let mut text = Vec::new();
+        while let Some(Ok(chunk)) = body.next().await
+            && text.len() < session::MOST_BYTES_OF_REFUSAL
+        {
+            text.extend_from_slice(&chunk);
+        }
+        let refusal = super::xml::Refusal::read(&String::from_utf8_lossy(&text));
         Err(session::problem(status, &headers, &refusal).at(self.name(bucket, key)))
     }
 
@@ -319,7 +390,7 @@ impl Endpoint {
         query: &[(&'static str, &str)],
         mut headers: HeaderMap,
         what: Payload,
-    ) -> Result<Response, StoreError> {
+    ) -> Result<Answer, StoreError> {
         let at = |problem: Problem| problem.at(self.name(bucket, key));
         let url = self.url(bucket, key, query).map_err(|why| at(Problem::Unsupported(why)))?;
         let signed = match &what {
@@ -329,28 +400,25 @@ impl Endpoint {
         };
         sign_request(&method, &url, &mut headers, &self.region, self.keys.clone(), signed)
             .map_err(|why| at(Problem::Unsupported(why)))?;
-        let sent = match what {
-            Payload::Nothing => self.client.request(method, url).headers(headers).send().await,
-            Payload::Bytes(bytes) => {
-                self.client.request(method, url).headers(headers).body(bytes).send().await
-            }
+        let name = self.name(bucket, key);
+        let request = |what| Request { method, url, headers, what, name };
+        match what {
             Payload::Stream(bytes, body) => {
                 let pulse = Arc::new(Mutex::new(Pulse { at: Instant::now(), left: bytes }));
                 let watched = Arc::clone(&pulse);
-                let body = body.map_err(std::io::Error::other).inspect_ok(move |chunk| {
+                let body = body.inspect_ok(move |chunk| {
                     let mut pulse = watched.lock().unwrap_or_else(PoisonError::into_inner);
                     *pulse =
                         Pulse { at: Instant::now(), left: pulse.left.saturating_sub(chunk.len() as u64) };
                 });
-                let request = self.uploads.request(method, url).headers(headers);
-                let request = request.header(CONTENT_LENGTH, bytes).body(reqwest::Body::wrap_stream(body));
                 tokio::select! {
-                    sent = request.send() => sent,
-                    () = stalled(&pulse, bytes) => return Err(at(Problem::TimedOut)),
+                    biased;
+                    sent = self.wire.send(request(Payload::Stream(bytes, body.boxed()))) => sent,
+                    () = stalled(&pulse, bytes) => Err(at(Problem::TimedOut)),
                 }
             }
-        };
-        sent.map_err(|error| at(answer::broken(&error)))
+            what => self.wire.send(request(what)).await,
+        }
     }
 
     fn url(&self, bucket: &str, key: &str, query: &[(&'static str, &str)]) -> Result<Url, String> {
@@ -412,11 +480,11 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     })
 }
 
-async fn all(mut response: Response, most: usize) -> Result<Vec<u8>, Problem> {
+async fn all(mut body: Body, most: usize, name: impl Fn() -> String) -> Result<Vec<u8>, StoreError> {
     let mut bytes = Vec::new();
-    while let Some(chunk) = response.chunk().await.map_err(|error| answer::broken(&error))? {
+    while let Some(chunk) = body.try_next().await? {
         if bytes.len() + chunk.len() > most {
-            return Err(Problem::Damaged("its answer does not end".to_owned()));
+            return Err(Problem::Damaged("its answer does not end".to_owned()).at(name()));
         }
         bytes.extend_from_slice(&chunk);
     }

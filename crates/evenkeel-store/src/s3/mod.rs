@@ -8,7 +8,8 @@ mod endpoint;
 mod session;
 mod xml;
 
-pub use endpoint::{Answer, Endpoint, Listed, ListedPage, Payload, Written};
+pub(crate) use endpoint::Sockets;
+pub use endpoint::{Answer, Endpoint, Listed, ListedPage, Payload, Request, Wire, Written};
 pub use xml::Elements;
 
 use std::ops::Range;

@@ -36,7 +36,7 @@ const TOO_OLD: Duration = Duration::from_mins(1);
 /// The region of buckets that are nowhere else.
 pub(super) const USUAL_REGION: &str = "us-east-1";
 /// The maximum size of a refusal that is read.
-const MOST_BYTES_OF_REFUSAL: usize = 1 << 16;
+pub(super) const MOST_BYTES_OF_REFUSAL: usize = 1 << 16;
 /// How often a request is sent again, with another region or other credentials.
 const MOST_CORRECTIONS: usize = 2;
 /// What a signature expects to be encoded.

@@ -1,12 +1,11 @@
 //! Objects that are elsewhere: a node that knows the cluster answers for a redirect with the bytes, which it reads from
 //! those who hold them.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evenkeel_store::cluster::{BadCluster, Cluster, Held, Redirect};
+use evenkeel_store::cluster::{BadCluster, Cluster, Held, Redirect, Servers};
 use evenkeel_store::{Body, Endpoint, Problem};
 use futures_util::stream::{self, StreamExt};
 use hyper::HeaderMap;
@@ -47,22 +46,26 @@ impl View {
 /// The servers of the cluster, as this node reaches them.
 #[derive(Debug)]
 pub struct Peers {
-    servers: BTreeMap<String, Arc<Endpoint>>,
+    servers: Arc<Servers>,
 }
 
 impl Peers {
     /// The servers of a cluster file.
     pub fn of(cluster: &Cluster) -> Result<Self, BadCluster> {
-        let mut servers = BTreeMap::new();
-        for server in &cluster.servers {
-            let endpoint = cluster.endpoint(server, &server.endpoint)?;
-            servers.insert(server.name.clone(), Arc::new(endpoint));
-        }
-        Ok(Self { servers })
+        Ok(Self::over(Arc::new(Servers::open(cluster)?)))
     }
 
-    pub(super) fn holder(&self, held: &Held) -> S3Result<&Arc<Endpoint>> {
-        self.servers.get(&held.server).ok_or_else(|| {
+    /// The same for servers that are ready to be asked.
+    pub(crate) fn over(servers: Arc<Servers>) -> Self {
+        Self { servers }
+    }
+
+    pub(super) fn holder(&self, held: &Held) -> S3Result<&Endpoint> {
+        self.holder_of(held).map(|server| &self.servers.all()[server].endpoint)
+    }
+
+    fn holder_of(&self, held: &Held) -> S3Result<usize> {
+        self.servers.find(&held.server).ok_or_else(|| {
             broken(format!(
                 "the object is held by `{}`, which is not in the cluster file of this node; add it and start \
                  the node again",
@@ -85,9 +88,10 @@ impl Peers {
             let end = start + held.bytes;
             let within = range.start.max(start)..range.end.min(end);
             if !within.is_empty() {
-                let endpoint = Arc::clone(self.holder(held).map_err(Unread::Failed)?);
+                let holder = self.holder_of(held).map_err(Unread::Failed)?;
                 let within = within.start - start..within.end - start;
-                pieces.push(Piece { bucket: bucket.to_owned(), held: held.clone(), within, endpoint });
+                let (bucket, servers) = (bucket.to_owned(), Arc::clone(&self.servers));
+                pieces.push(Piece { bucket, held: held.clone(), within, servers, holder });
             }
             start = end;
         }
@@ -121,7 +125,8 @@ struct Piece {
     bucket: String,
     held: Held,
     within: Range<u64>,
-    endpoint: Arc<Endpoint>,
+    servers: Arc<Servers>,
+    holder: usize,
 }
 
 impl Piece {
@@ -134,7 +139,7 @@ impl Piece {
         // A piece is never a redirect, whatever its metadata say: nobody is sent round in circles.
         headers.insert(HEADER, HeaderValue::from_static("show"));
         let range = (!self.is_whole()).then(|| self.within.clone());
-        Ok(self.endpoint.get(&self.bucket, &self.held.key, range, headers).await?.1)
+        Ok(self.servers.endpoint(self.holder)?.get(&self.bucket, &self.held.key, range, headers).await?.1)
     }
 
     fn damaged(&self, why: &str) -> StoreError {

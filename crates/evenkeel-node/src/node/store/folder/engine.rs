@@ -7,13 +7,13 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, mpsc};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::super::{Condition, Entry, Scrub, StoreError, Usage};
 use super::blob::{self, Fresh, Reading};
 use super::disk::{Access, Disk, File};
 use super::index::{Change, Done, Held, Index};
 use super::{Options, io_error};
+use crate::outside;
 
 /// What the file `format` says when the folder is complete, and before that.
 const READY: &[u8] = b"evenkeel store 1\n";
@@ -512,6 +512,5 @@ fn write_whole(disk: &dyn Disk, path: &str, bytes: &[u8]) -> Result<(), StoreErr
 }
 
 pub(super) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+    u64::try_from(outside::since_1970().as_millis()).unwrap_or(u64::MAX)
 }

@@ -18,7 +18,7 @@ mod hex;
 mod index;
 mod rows;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::fmt;
 use std::io;
@@ -85,12 +85,30 @@ impl Default for Options {
 /// A store in a folder. Dropping it finishes what was accepted and closes it.
 pub struct Folder {
     engine: Arc<Engine>,
-    reads: Arc<Semaphore>,
-    writes: Arc<Semaphore>,
-    /// `None` when it is being closed.
-    changes: Option<mpsc::Sender<Asked>>,
-    writer: Option<JoinHandle<()>>,
-    remover: Option<JoinHandle<()>>,
+    reads: Jobs,
+    writes: Jobs,
+    hands: Hands,
+}
+
+/// Who changes the index and removes files.
+enum Hands {
+    /// A thread each; `None` when the store is being closed.
+    Threads {
+        changes: Option<mpsc::Sender<Asked>>,
+        writer: Option<JoinHandle<()>>,
+        remover: Option<JoinHandle<()>>,
+    },
+    /// Tasks of the runtime, one after the other: in simulations. With the files that are to be removed.
+    #[cfg(test)]
+    Tasks(Arc<std::sync::Mutex<mpsc::Receiver<u64>>>),
+}
+
+/// What reads or writes files, at most so much of it at a time.
+#[derive(Clone)]
+struct Jobs {
+    permits: Arc<Semaphore>,
+    #[cfg(test)]
+    are_tasks: bool,
 }
 
 /// A change, and who waits for it.
@@ -125,22 +143,19 @@ impl Folder {
             removals.iter().take_while(|number| *number != END).for_each(|number| own.remove(number));
         };
         let remover = start("store-remover", Box::new(remove))?;
-        let jobs = || Arc::new(Semaphore::new(MOST_JOBS));
-        Ok(Self {
-            engine,
-            reads: jobs(),
-            writes: jobs(),
-            changes: Some(changes),
-            writer: Some(writer),
-            remover: Some(remover),
-        })
+        let hands = Hands::Threads { changes: Some(changes), writer: Some(writer), remover: Some(remover) };
+        Ok(Self { engine, reads: Jobs::new(), writes: Jobs::new(), hands })
     }
 
     /// Has a change made.
     async fn change(&self, change: Change) -> Result<Done, StoreError> {
-        let (answer, answered) = oneshot::channel();
         let gone = || StoreError::Closed("the thread that writes the index has ended".into());
-        let changes = self.changes.as_ref().ok_or_else(gone)?;
+        let changes = match &self.hands {
+            Hands::Threads { changes, .. } => changes.as_ref().ok_or_else(gone)?,
+            #[cfg(test)]
+            Hands::Tasks(removals) => return tests::change(&self.engine, removals, change).await,
+        };
+        let (answer, answered) = oneshot::channel();
         changes.send(Asked { change, answer }).map_err(|_| gone())?;
         match answered.await {
             Ok(result) => result,
@@ -152,9 +167,9 @@ impl Folder {
         &self,
         job: impl FnOnce(&Arc<Engine>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let permit = turn(&self.reads).await?;
+        let permit = self.reads.turn().await?;
         let engine = Arc::clone(&self.engine);
-        joined(spawn(permit, move || job(&engine)).await)
+        joined(self.reads.spawn(permit, move || job(&engine)).await)
     }
 
     /// Takes in the bytes of an object: few of them into memory, more of them to the disk.
@@ -195,8 +210,8 @@ impl Folder {
     ) -> Result<(Fresh, u64, String), StoreError> {
         let mut writing = Writing::new(&self.engine);
         loop {
-            let permit = turn(&self.writes).await?;
-            let job = spawn(permit, move || {
+            let permit = self.writes.turn().await?;
+            let job = self.writes.spawn(permit, move || {
                 writing.append(&batch)?;
                 Ok(writing)
             });
@@ -213,14 +228,12 @@ impl Folder {
             }
             writing = joined(job.await)?;
             if n < BATCH as usize {
-                let permit = turn(&self.writes).await?;
-                return joined(
-                    spawn(permit, move || {
-                        writing.append(&next)?;
-                        writing.finish()
-                    })
-                    .await,
-                );
+                let permit = self.writes.turn().await?;
+                let job = self.writes.spawn(permit, move || {
+                    writing.append(&next)?;
+                    writing.finish()
+                });
+                return joined(job.await);
             }
             batch = next;
         }
@@ -229,13 +242,18 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        let (changes, writer, remover) = match &mut self.hands {
+            Hands::Threads { changes, writer, remover } => (changes, writer, remover),
+            #[cfg(test)]
+            Hands::Tasks(_) => return,
+        };
         // The writer ends after it has made what was asked of it, the remover after it has removed what that freed.
-        self.changes = None;
-        if let Some(thread) = self.writer.take() {
+        *changes = None;
+        if let Some(thread) = writer.take() {
             let _ = thread.join();
         }
         let _ = self.engine.trash().send(END);
-        if let Some(thread) = self.remover.take() {
+        if let Some(thread) = remover.take() {
             let _ = thread.join();
         }
     }
@@ -268,20 +286,37 @@ fn write(engine: &Engine, asked: &mpsc::Receiver<Asked>) {
     }
 }
 
-async fn turn(of: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, StoreError> {
-    // It is never closed.
-    Arc::clone(of).acquire_owned().await.map_err(|_| StoreError::Closed("it is being closed".into()))
-}
+impl Jobs {
+    fn new() -> Self {
+        Self {
+            permits: Arc::new(Semaphore::new(MOST_JOBS)),
+            #[cfg(test)]
+            are_tasks: false,
+        }
+    }
 
-fn spawn<T: Send + 'static>(
-    permit: OwnedSemaphorePermit,
-    job: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
-) -> tokio::task::JoinHandle<Result<T, StoreError>> {
-    tokio::task::spawn_blocking(move || {
-        let result = job();
-        drop(permit);
-        result
-    })
+    async fn turn(&self) -> Result<OwnedSemaphorePermit, StoreError> {
+        // It is never closed.
+        let permit = Arc::clone(&self.permits).acquire_owned().await;
+        permit.map_err(|_| StoreError::Closed("it is being closed".into()))
+    }
+
+    fn spawn<T: Send + 'static>(
+        &self,
+        permit: OwnedSemaphorePermit,
+        job: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+    ) -> tokio::task::JoinHandle<Result<T, StoreError>> {
+        let job = move || {
+            let result = job();
+            drop(permit);
+            result
+        };
+        #[cfg(test)]
+        if self.are_tasks {
+            return tokio::spawn(async { job() });
+        }
+        tokio::task::spawn_blocking(job)
+    }
 }
 
 fn joined<T>(result: Result<Result<T, StoreError>, tokio::task::JoinError>) -> Result<T, StoreError> {
@@ -320,7 +355,7 @@ fn unexpected(done: &Done) -> StoreError {
 }
 
 /// The bytes of an object, one step read ahead of the one that is being sent.
-fn outgoing(reading: Reading, reads: Arc<Semaphore>) -> Outgoing {
+fn outgoing(reading: Reading, reads: Jobs) -> Outgoing {
     enum Next {
         /// Not begun.
         Waits(Reading),
@@ -339,8 +374,8 @@ fn outgoing(reading: Reading, reads: Arc<Semaphore>) -> Outgoing {
                 Next::Nothing => return None,
                 Next::Comes(job) => joined(job.await),
                 Next::Waits(reading) if reading.is_done() => return None,
-                Next::Waits(reading) => match turn(&reads).await {
-                    Ok(permit) => joined(spawn(permit, step(reading)).await),
+                Next::Waits(reading) => match reads.turn().await {
+                    Ok(permit) => joined(reads.spawn(permit, step(reading)).await),
                     Err(error) => Err(error),
                 },
             };
@@ -348,8 +383,8 @@ fn outgoing(reading: Reading, reads: Arc<Semaphore>) -> Outgoing {
                 Err(error) => (Err(error), (Next::Nothing, reads)),
                 Ok((reading, bytes)) if reading.is_done() => (Ok(bytes), (Next::Nothing, reads)),
                 Ok((reading, bytes)) => {
-                    let next = match Arc::clone(&reads).try_acquire_owned() {
-                        Ok(permit) => Next::Comes(spawn(permit, step(reading))),
+                    let next = match Arc::clone(&reads.permits).try_acquire_owned() {
+                        Ok(permit) => Next::Comes(reads.spawn(permit, step(reading))),
                         Err(_) => Next::Waits(reading),
                     };
                     (Ok(bytes), (next, reads))
@@ -395,7 +430,7 @@ impl Store for Folder {
         let start = range.start.min(entry.bytes);
         let bytes = range.end.min(entry.bytes).saturating_sub(start);
         let reading = Reading::new(pinned, start, bytes);
-        Ok((entry, outgoing(reading, Arc::clone(&self.reads))))
+        Ok((entry, outgoing(reading, self.reads.clone())))
     }
 
     async fn put(

@@ -6,7 +6,7 @@ mod crash;
 mod fake;
 mod trouble;
 
-use std::sync::{Arc, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use bytes::Bytes;
 use md5::{Digest, Md5};
@@ -14,13 +14,38 @@ use md5::{Digest, Md5};
 use super::blob::{Fresh, Reading, Writing};
 use super::engine::Engine;
 use super::index::{Change, Done, NewObject};
-use super::{Options, hex};
+use super::{Folder, Hands, Jobs, Options, hex, joined};
 use crate::node::store::{Attributes, Condition, StoreError};
-use fake::Fake;
+pub(crate) use fake::Fake;
 
 /// Small objects are very small here, and most are in files. The index does not fit into the memory for it.
 fn options() -> Options {
     Options { inline_bytes: 100, least_part_bytes: 1, cache_bytes: 32 << 10, ..Options::default() }
+}
+
+impl Folder {
+    /// The store of a disk, as it is opened and used, but without threads.
+    pub(crate) fn simulated(disk: &Fake) -> Result<Self, StoreError> {
+        let (engine, removals) = Engine::open(Arc::new(disk.clone()), options())?;
+        let jobs = || Jobs { are_tasks: true, ..Jobs::new() };
+        let hands = Hands::Tasks(Arc::new(Mutex::new(removals)));
+        Ok(Self { engine: Arc::new(engine), reads: jobs(), writes: jobs(), hands })
+    }
+}
+
+/// Makes a change, whether or not who asked for it is still there, as the thread does.
+pub(super) async fn change(
+    engine: &Arc<Engine>,
+    removals: &Arc<Mutex<mpsc::Receiver<u64>>>,
+    change: Change,
+) -> Result<Done, StoreError> {
+    let (engine, removals) = (Arc::clone(engine), Arc::clone(removals));
+    let made = tokio::spawn(async move {
+        let mut answers = engine.commit(vec![change]);
+        removals.lock().unwrap_or_else(PoisonError::into_inner).try_iter().for_each(|n| engine.remove(n));
+        answers.remove(0)
+    });
+    joined(made.await)
 }
 
 /// A store without threads.

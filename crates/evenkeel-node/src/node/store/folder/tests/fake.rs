@@ -15,7 +15,7 @@ const SECTOR: usize = 512;
 
 /// Numbers that look random, the same for the same seed.
 #[derive(Clone, Debug)]
-pub(super) struct Draw(u64);
+pub(crate) struct Draw(u64);
 
 impl Draw {
     pub(super) fn new(seed: u64) -> Self {
@@ -45,7 +45,7 @@ impl Draw {
 
 /// A kind of sync, and of what is written. These are all there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     /// Of the index.
     Index,
     /// Of files of bytes.
@@ -129,7 +129,7 @@ struct State {
 
 /// The disk.
 #[derive(Clone, Debug)]
-pub(super) struct Fake(Arc<Mutex<State>>);
+pub(crate) struct Fake(Arc<Mutex<State>>);
 
 fn parent(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
@@ -140,7 +140,7 @@ fn crashed() -> io::Error {
 }
 
 impl Fake {
-    pub(super) fn new(seed: u64, ignored: Option<Kind>) -> Self {
+    pub(crate) fn new(seed: u64, ignored: Option<Kind>) -> Self {
         Self(Arc::new(Mutex::new(State {
             inodes: Vec::new(),
             is: Names::new(),
@@ -163,12 +163,17 @@ impl Fake {
     }
 
     /// Crashes after so many more changes.
-    pub(super) fn crash_after(&self, n: u64) {
+    pub(crate) fn crash_after(&self, n: u64) {
         let mut state = self.state();
         state.crash_at = Some(state.n_changes + n);
     }
 
-    pub(super) fn has_crashed(&self) -> bool {
+    /// Crashes no more by itself.
+    pub(crate) fn calm_down(&self) {
+        self.state().crash_at = None;
+    }
+
+    pub(crate) fn has_crashed(&self) -> bool {
         self.state().has_crashed
     }
 
@@ -230,7 +235,7 @@ impl Fake {
     }
 
     /// The disk of the machine when it runs again: with what has survived, and without those who had files open.
-    pub(super) fn restart(&self) -> Self {
+    pub(crate) fn restart(&self) -> Self {
         let mut state = self.state();
         let mut draw = state.draw.clone();
         draw.next();
@@ -420,8 +425,13 @@ impl Disk for Fake {
         if !folder.is_empty() && !state.is.contains_key(folder) {
             return Err(io::ErrorKind::NotFound.into());
         }
+        let (from, start) = match folder {
+            "" => (String::new(), String::new()),
+            folder => (format!("{folder}/"), format!("{folder}/")),
+        };
+        let within = state.is.range(from..).map(|(path, _)| path).take_while(|path| path.starts_with(&start));
         let name = |path: &String| path.rsplit('/').next().map(str::to_owned);
-        Ok(state.is.keys().filter(|path| parent(path) == folder).filter_map(name).collect())
+        Ok(within.filter(|path| parent(path) == folder).filter_map(name).collect())
     }
 
     fn create_folder(&self, folder: &str) -> io::Result<()> {
