@@ -55,14 +55,6 @@ pub(crate) mod simulated {
     }
 
     impl Mistake {
-        pub(crate) const ALL: [Self; 5] = [
-            Self::NamesFirst,
-            Self::DeletesFirst,
-            Self::AcknowledgesFirst,
-            Self::BringsHomeAnyway,
-            Self::RemovesFirst,
-        ];
-
         /// Whether it is made on this thread.
         pub(crate) fn is_made(self) -> bool {
             MISTAKE.get() == Some(self)

@@ -18,6 +18,9 @@ pub enum Problem {
     /// The server cannot be reached, or the connection broke.
     #[error("cannot be reached: {0}")]
     Unreachable(String),
+    /// The server is there, and could not do this.
+    #[error("fails: {0}")]
+    Failed(String),
     /// The server did not answer, or stopped sending.
     #[error("does not answer")]
     TimedOut,

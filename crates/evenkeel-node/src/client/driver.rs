@@ -502,7 +502,7 @@ fn fixed(bytes: u64) -> Fixed {
 /// What a problem of a server means for its transfer.
 fn cause(problem: &Problem) -> Cause {
     match problem {
-        Problem::Unreachable(_) | Problem::Io(_) => Cause::Unreachable,
+        Problem::Unreachable(_) | Problem::Failed(_) | Problem::Io(_) => Cause::Unreachable,
         Problem::TimedOut => Cause::TimedOut,
         // None of these gets better by asking again.
         Problem::NotFound | Problem::Changed | Problem::Denied(_) | Problem::Unsupported(_) => Cause::NotHeld,

@@ -16,7 +16,7 @@ use evenkeel_store::cluster::{Cluster, Credentials, Reference, Server, Servers};
 use evenkeel_store::{Answer, Payload, Problem, Request, StoreError, Wire};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
-use futures_util::{FutureExt, StreamExt};
+use futures_util::{FutureExt, StreamExt, TryStreamExt};
 use hyper::body::{Frame, SizeHint};
 use hyper::header::{CONTENT_LENGTH, DATE, HOST, HeaderValue};
 use tokio::sync::{oneshot, watch};
@@ -50,6 +50,8 @@ pub(super) struct Trouble {
     pub(super) cut_requests: u64,
     pub(super) cut_answers: u64,
     pub(super) delays: u64,
+    /// Of those whose way is cut: the machine goes on sending them when their client has long given up.
+    pub(super) late_requests: u64,
 }
 
 /// The moment at which somebody stops for good, or a machine crashes.
@@ -69,6 +71,7 @@ struct Fate {
     there: Duration,
     back: Duration,
     is_lost: bool,
+    is_late: bool,
     is_answer_lost: bool,
     /// Whether what is lost shows at once.
     shows: bool,
@@ -91,7 +94,6 @@ struct State {
     /// Who does not reach whom.
     parted: Vec<(Place, Place)>,
     n_requests: u64,
-    n_bytes: u64,
     history: Vec<String>,
     counts: BTreeMap<&'static str, u64>,
     stop: Option<Stop>,
@@ -180,7 +182,6 @@ impl Net {
             trouble: Trouble::default(),
             parted: Vec::new(),
             n_requests: 0,
-            n_bytes: 0,
             history: Vec::new(),
             counts: BTreeMap::new(),
             stop: None,
@@ -346,10 +347,9 @@ impl Net {
     }
 
     /// What happens to a request, and its number.
-    fn draw(&self, from: Place, bytes: u64) -> (u64, Fate) {
+    fn draw(&self, bytes: u64) -> (u64, Fate) {
         let mut state = self.state();
         state.n_requests += 1;
-        state.n_bytes += bytes;
         let (number, trouble) = (state.n_requests, state.trouble);
         let dice = &mut state.dice;
         let slow = |dice: &mut Dice| {
@@ -362,13 +362,13 @@ impl Net {
             there: slow(dice),
             back: slow(dice),
             is_lost: dice.happens(trouble.lost_requests),
+            is_late: dice.happens(trouble.late_requests),
             is_answer_lost: dice.happens(trouble.lost_answers),
             shows: dice.below(3) > 0,
             request_ends_after: half(dice, trouble.cut_requests, bytes),
             answer_ends_after: half(dice, trouble.cut_answers, 3_000),
             notices: dice.below(2) == 0,
         };
-        let _ = from;
         (number, fate)
     }
 
@@ -396,25 +396,46 @@ impl Net {
     async fn carry(self: Arc<Self>, from: Place, request: Request) -> Result<Answer, StoreError> {
         let Request { method, url, headers, what, name } = request;
         let fail = |problem: Problem| Err(StoreError { address: name.clone(), problem });
-        let to = url.host_str().and_then(|host| host.strip_prefix('s')?.parse::<usize>().ok()).unwrap();
+        let node = url.host_str().and_then(|host| host.strip_prefix('s')?.parse::<usize>().ok()).unwrap();
+        let to = Place::Node(node);
         let (bytes, body) = packets(what);
-        let (number, fate) = self.draw(from, bytes);
+        let (number, fate) = self.draw(bytes);
         let is_control = url.port() == Some(2);
         let path = if is_control { format!("control {}", url.path()) } else { url.path().to_owned() };
-        let about = format!("{number} {from:?} s{to} {method} {path} {bytes}");
+        let about = format!("{number} {from:?} s{node} {method} {path} {bytes}");
         let note = |what: &str| self.note(format_args!("{about}: {what}"));
         self.moment(from, Moment::Before).await;
         note("is sent");
-        let to = Place::Node(to);
         sleep(fate.there).await;
+        let target =
+            url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
+        let mut asked = hyper::Request::builder().method(method.clone()).uri(target);
+        if let Some(all) = asked.headers_mut() {
+            *all = headers;
+            let host = format!("{}:{}", url.host_str().unwrap_or_default(), url.port().unwrap_or_default());
+            all.insert(HOST, HeaderValue::try_from(host).unwrap());
+            if bytes > 0 || method == hyper::Method::PUT {
+                all.insert(CONTENT_LENGTH, bytes.into());
+            }
+        }
+        let life = self.state().machines[node].life.clone();
         if self.is_parted(from, to) {
             self.count("partitioned requests");
+            if let Some(life) = life.filter(|_| fate.is_late) {
+                let packets: Vec<_> = body.collect().await;
+                let packets = stream::iter(packets).map_err(BoxError::from).boxed();
+                if let Ok(asked) = asked.body(Sent { left: bytes, packets }) {
+                    let late = Arc::clone(&self).arrive_late((from, to), node, life, is_control, asked, fate);
+                    drop(tokio::spawn(late));
+                    note("may arrive late");
+                    std::future::pending::<()>().await;
+                }
+                return fail(reset());
+            }
             sleep(CONNECT).await;
             note("does not arrive");
             return fail(Problem::TimedOut);
         }
-        let Place::Node(node) = to else { return fail(reset()) };
-        let life = self.state().machines[node].life.clone();
         let Some(life) = life else {
             note("is refused");
             return fail(Problem::Unreachable("connection refused".to_owned()));
@@ -430,18 +451,7 @@ impl Net {
         // True when the connection is broken, or the client is gone.
         let (broken, mut sees_broken) = watch::channel(false);
         let broken = Arc::new(broken);
-        let _hangs_up = HangsUp(Arc::clone(&broken));
-        let target =
-            url.query().map_or_else(|| url.path().to_owned(), |query| format!("{}?{query}", url.path()));
-        let mut asked = hyper::Request::builder().method(method.clone()).uri(target);
-        if let Some(all) = asked.headers_mut() {
-            *all = headers;
-            let host = format!("{}:{}", url.host_str().unwrap_or_default(), url.port().unwrap_or_default());
-            all.insert(HOST, HeaderValue::try_from(host).unwrap());
-            if bytes > 0 || method == hyper::Method::PUT {
-                all.insert(CONTENT_LENGTH, bytes.into());
-            }
-        }
+        let hangs_up = HangsUp(Arc::clone(&broken));
         let sent = Sent {
             left: bytes,
             packets: self.clone().request_body(from, to, body, bytes, fate, &broken, &life),
@@ -460,8 +470,8 @@ impl Net {
         drop(tokio::spawn(work));
         let answered = tokio::select! {
             biased;
-            answered = told => answered.ok(),
             _ = sees_broken.wait_for(|is| *is) => None,
+            answered = told => answered.ok(),
         };
         let Some(response) = answered else {
             note("breaks");
@@ -491,8 +501,34 @@ impl Net {
         let date = httpdate::fmt_http_date(outside::now());
         headers.insert(DATE, HeaderValue::try_from(date).unwrap());
         let body = if method == hyper::Method::HEAD { s3s::Body::empty() } else { body };
-        let body = self.clone().answer_body(from, to, body, fate, name.clone(), life, _hangs_up);
+        let body = self.clone().answer_body(from, to, body, fate, name.clone(), life, hangs_up);
         Ok(Answer { status: parts.status, headers, body })
+    }
+
+    /// What a machine has taken over to send arrives when the way is free again, unless the connection is gone.
+    async fn arrive_late(
+        self: Arc<Self>,
+        (from, to): (Place, Place),
+        node: usize,
+        life: Arc<Life>,
+        is_control: bool,
+        request: hyper::Request<Sent>,
+        fate: Fate,
+    ) {
+        while self.is_parted(from, to) {
+            sleep(Duration::from_secs(1)).await;
+        }
+        sleep(fate.there * 10).await;
+        let is_same = self.state().machines[node].life.as_ref().is_some_and(|now| Arc::ptr_eq(now, &life));
+        if is_same && !*life.over.borrow() {
+            self.note(format_args!("{} {} arrives late", request.method(), request.uri()));
+            self.count("late requests");
+            // Nobody is there to take the answer, and the node may notice in time.
+            let (broken, is_broken) = watch::channel(true);
+            let (tell, _) = oneshot::channel();
+            self.work(node, life, is_control, request, fate.notices, is_broken, tell).await;
+            drop(broken);
+        }
     }
 
     /// What a node does with a request.

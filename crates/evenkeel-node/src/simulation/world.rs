@@ -501,6 +501,7 @@ pub(super) async fn run(seed: u64, credentials: &Path) -> (Outcome, Result<(), S
         cut_requests: level,
         cut_answers: level,
         delays: dice.one_of(&[0, 50, 200]),
+        late_requests: if std::env::var_os("EVENKEEL_LATE").is_some() { 500 } else { 0 },
     };
     let pace = dice.one_of(&[0, 0, 1_500, 5_000, 15_000]);
     let n_phases = if dice.is_one_in(3) { 2 } else { 1 };

@@ -1,7 +1,7 @@
 //! What is asked of servers, and when they are left alone.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -23,6 +23,8 @@ use crate::outside::simulated::Mistake;
 
 /// A server that could not be reached is not asked again for this long.
 const LEFT_ALONE: Duration = Duration::from_secs(5);
+/// A server that fails so often in a row is left alone, too.
+const MOST_FAILURES: u32 = 3;
 /// How long a server may say that it is busy.
 const PATIENCE: Duration = Duration::from_secs(20);
 /// How often a write is tried where it is not known what became of it, or where somebody else came first.
@@ -48,6 +50,8 @@ struct State {
     slots: Semaphore,
     /// Until when it is left alone, and why.
     down: Mutex<Option<(Instant, StoreError)>>,
+    /// Answers in a row that said that it failed.
+    n_failed: AtomicU32,
     has_bucket: OnceCell<()>,
     is_conditional: OnceCell<bool>,
 }
@@ -89,6 +93,7 @@ impl Access {
         let state = |_| State {
             slots: Semaphore::new(slots),
             down: Mutex::default(),
+            n_failed: AtomicU32::new(0),
             has_bucket: OnceCell::new(),
             is_conditional: OnceCell::new(),
         };
@@ -110,11 +115,19 @@ impl Access {
         down.as_ref().map(|(_, error)| error.clone())
     }
 
-    /// Judges a server by an answer.
+    /// Judges a server by an answer. One that fails may do so for a single object; one that goes on failing is down.
     fn note<T>(&self, server: usize, answer: Result<T, StoreError>) -> Result<T, StoreError> {
-        if let Err(error @ StoreError { problem: Problem::Unreachable(_) | Problem::TimedOut, .. }) = &answer
-        {
-            *lock(&self.states[server].down) = Some((Instant::now() + LEFT_ALONE, error.clone()));
+        let State { down, n_failed, .. } = &self.states[server];
+        let is_down = match answer.as_ref().map_err(|error| &error.problem) {
+            Err(Problem::Unreachable(_) | Problem::TimedOut) => true,
+            Err(Problem::Failed(_)) => n_failed.fetch_add(1, Ordering::Relaxed) + 1 >= MOST_FAILURES,
+            _ => {
+                n_failed.store(0, Ordering::Relaxed);
+                false
+            }
+        };
+        if let Some(error) = answer.as_ref().err().filter(|_| is_down) {
+            *lock(down) = Some((Instant::now() + LEFT_ALONE, error.clone()));
         }
         answer
     }
@@ -166,7 +179,9 @@ impl Access {
                 Err(StoreError { problem: Problem::Changed, .. }) => Ok(true),
                 // It may say that it does not know such a thing.
                 Ok(_) | Err(StoreError { problem: Problem::Unsupported(_), .. }) => Ok(false),
-                Err(StoreError { problem: Problem::Unreachable(why), .. }) if why.contains("501") => {
+                Err(StoreError { problem: Problem::Failed(why), .. })
+                    if why.contains("501") || why.contains("NotImplemented") =>
+                {
                     Ok(false)
                 }
                 Err(error) => Err(error),
@@ -224,7 +239,7 @@ impl Access {
             match self.patient(server, held, &headers, || part.payload()).await {
                 Ok(written) => return Ok((written, timer.since.elapsed())),
                 // The name is fresh, so writing it again cannot hurt.
-                Err(StoreError { problem: Problem::Unreachable(_), .. })
+                Err(StoreError { problem: Problem::Unreachable(_) | Problem::Failed(_), .. })
                     if n_attempts == 1 && part.unreadable().is_none() => {}
                 Err(error) => return Err(judged(error, Some(part))),
             }
@@ -262,7 +277,7 @@ impl Access {
             let Err(error) = self.patient(home, key, &headers, || entry.payload()).await else {
                 return Ok((before, begun.elapsed()));
             };
-            let is_unsure = matches!(error.problem, Problem::Unreachable(_) | Problem::TimedOut);
+            let is_unsure = may_be_done(&error.problem);
             if part.is_some_and(|part| part.unreadable().is_some())
                 || !is_unsure && error.problem != Problem::Changed
             {
@@ -418,12 +433,17 @@ pub(super) fn condition(seen: Option<&Seen>) -> (HeaderName, HeaderValue) {
     }
 }
 
+/// Whether a server may have done what it did not confirm.
+pub(super) fn may_be_done(problem: &Problem) -> bool {
+    matches!(problem, Problem::Unreachable(_) | Problem::TimedOut | Problem::Failed(_))
+}
+
 fn judged(error: StoreError, part: Option<&Part>) -> Fault {
     match part.and_then(Part::unreadable) {
         Some(why) => Fault::Local(why.to_owned()),
         None if error.problem == Problem::Changed => Fault::Exists,
         None => {
-            let is_unsure = matches!(error.problem, Problem::Unreachable(_) | Problem::TimedOut);
+            let is_unsure = may_be_done(&error.problem);
             Fault::Server { error, is_unsure }
         }
     }
@@ -441,4 +461,44 @@ fn checked(crc32c: u32) -> HeaderMap {
 /// The value behind a lock, whatever became of those who held it.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use evenkeel_store::cluster::{Cluster, Credentials, Reference, Server};
+    use tempfile::TempDir;
+
+    /// A server that nobody asks.
+    pub(in crate::write) fn access() -> (TempDir, Access) {
+        let folder = tempfile::tempdir().unwrap();
+        let keys = folder.path().join("keys");
+        Credentials::read_or_make(&keys).unwrap();
+        let server = Server {
+            name: "s1".to_owned(),
+            endpoint: "http://127.0.0.1:1".to_owned(),
+            control: None,
+            speed_millionths: 1_000_000,
+            region: None,
+            credentials: None,
+        };
+        let cluster =
+            Cluster { servers: vec![server], credentials: Some(Reference::File(keys)), replicas: 1 };
+        (folder, Access::new(Arc::new(Servers::open(&cluster).unwrap()), "data", 1))
+    }
+
+    #[test]
+    fn a_server_that_fails_once_is_not_down() {
+        let (_folder, access) = access();
+        let note = |problem: Option<Problem>| {
+            let _ = access.note(0, problem.map_or(Ok(()), |problem| Err(problem.at("s1"))));
+            access.down(0).is_some()
+        };
+        let failed = || Some(Problem::Failed("InternalError".to_owned()));
+        assert_eq!([failed(), failed(), None, failed(), failed()].map(note), [false; 5]);
+        assert!(note(failed()), "three in a row");
+        let access = Access::new(Arc::clone(&access.servers), "data", 1);
+        let _ = access.note(0, Err::<(), _>(Problem::TimedOut.at("s1")));
+        assert!(access.down(0).is_some());
+    }
 }

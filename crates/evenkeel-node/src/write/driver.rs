@@ -8,16 +8,16 @@ use std::time::Duration;
 use evenkeel::place::PlaceError;
 use evenkeel::policy::Live;
 use evenkeel_store::cluster::redirect::{HELD, NAMED_WITHIN};
-use evenkeel_store::cluster::{Held, Redirect, Seen, Servers};
-use evenkeel_store::{Algorithm, Hasher};
+use evenkeel_store::cluster::{Held, Redirect, Servers};
 use futures_util::future::join_all;
-use futures_util::{Stream, StreamExt, TryStreamExt};
+use futures_util::{Stream, StreamExt};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, interval};
 
 use super::access::{Access, Before, Entry, Fault};
-use super::content::{Content, Part, crc32c};
+use super::content::{Content, Part};
+use super::homes::{EXISTS, Look, Unsettled, look, redirect, settle};
 use super::places::{Places, Placing, Wanted};
 use super::{Item, PutError, PutFailure, PutOptions, PutProgress, PutReport, PutServer};
 use crate::outside::fresh;
@@ -202,22 +202,6 @@ struct Sent {
     took: Duration,
     held: Option<(Held, String)>,
     n_left: usize,
-}
-
-#[derive(Debug)]
-struct Unsettled {
-    why: String,
-    is_unsure: bool,
-    n_settled: usize,
-}
-
-/// What is at a home.
-#[derive(Debug)]
-enum Look {
-    /// The object.
-    Same,
-    /// Nothing, or something that is to be replaced.
-    Write(Before),
 }
 
 struct Writer {
@@ -764,7 +748,7 @@ impl Writer {
             .copies
             .iter()
             .filter(|copy| !copy.is_at_home)
-            .map(|copy| (copy.home, copy.before.clone(), redirect(copy)))
+            .map(|copy| (copy.home, copy.before.clone(), redirect(&copy.pieces)))
             .collect();
         let (key, overwrites) = (job.key.clone(), self.options.overwrite);
         self.tasks.spawn(async move {
@@ -881,7 +865,6 @@ impl Writer {
 /// Why pieces that took too long are not named any more.
 pub(super) const TOO_LONG: &str = "it took longer than 12 hours, after which pieces that nothing names may be collected; write \
                                    it in parts";
-const EXISTS: &str = "there is another object of this name; --overwrite replaces it";
 
 /// Deals the servers of a piece to its copies. Who is the home of a copy gets no other one: then one server that is lost
 /// never takes both the bytes of one copy and the entry of another.
@@ -894,119 +877,4 @@ pub(super) fn dealt(servers: &[usize], homes: &[usize]) -> Vec<Option<usize>> {
     let mut rest = free.into_iter();
     to.iter_mut().filter(|to| to.is_none()).for_each(|to| *to = rest.next());
     to
-}
-
-/// The redirect to the pieces of a copy.
-fn redirect(copy: &CopyOf) -> Redirect {
-    let pieces: Vec<&(Held, String)> = copy.pieces.iter().flatten().collect();
-    let etag = match pieces.as_slice() {
-        [(_, etag)] => etag.clone(),
-        // As S3 has it for what was uploaded in parts.
-        several => {
-            let mut hasher = Hasher::new(Algorithm::Md5);
-            for (_, etag) in several {
-                hasher.update(&unhex(etag).unwrap_or_else(|| etag.as_bytes().to_vec()));
-            }
-            format!("{}-{}", hasher.finish(), several.len())
-        }
-    };
-    Redirect::new(etag, pieces.into_iter().map(|(held, _)| held.clone()).collect())
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digit = |byte: u8| char::from(byte).to_digit(16);
-    let is_even = text.len().is_multiple_of(2);
-    let pairs = text.as_bytes().chunks_exact(2);
-    let bytes = pairs.map(|pair| Some((digit(pair[0])? << 4 | digit(pair[1])?) as u8)).collect();
-    if is_even { bytes } else { None }
-}
-
-/// Tells the homes of an object where it is, and then deletes what earlier versions held. Returns how many of these
-/// pieces are left.
-async fn settle(
-    access: &Access,
-    key: &str,
-    entries: Vec<(usize, Before, Redirect)>,
-    overwrites: bool,
-) -> Result<usize, Unsettled> {
-    let told = entries.into_iter().map(|(home, before, redirect)| async move {
-        #[cfg(test)]
-        if Mistake::DeletesFirst.is_made() {
-            access.drop_pieces(&before.pieces, Some(key)).await;
-        }
-        (home, access.settle(home, key, before, overwrites, &Entry::Elsewhere(&redirect)).await)
-    });
-    let (mut n_settled, mut fault, mut old) = (0, None, Vec::new());
-    for (home, told) in join_all(told).await {
-        match told {
-            Ok((before, _)) => {
-                n_settled += 1;
-                old.extend(before.pieces);
-            }
-            Err(Fault::Local(why)) => fault = Some((why, false)),
-            Err(Fault::Exists) => fault = Some((EXISTS.to_owned(), false)),
-            Err(Fault::Server { error, is_unsure }) => {
-                fault = Some((
-                    format!("its home {} did not take the entry: {error}", access.name(home)),
-                    is_unsure,
-                ));
-            }
-        }
-    }
-    let n_left = access.drop_pieces(&old, Some(key)).await;
-    match fault {
-        None => Ok(n_left),
-        Some((why, is_unsure)) => Err(Unsettled { why, is_unsure, n_settled }),
-    }
-}
-
-/// Looks what is at a home of an object.
-async fn look(
-    access: &Access,
-    home: usize,
-    key: &str,
-    content: &dyn Content,
-    overwrites: bool,
-) -> Result<Look, String> {
-    let before = access.before(home, key).await;
-    let before =
-        before.map_err(|error| format!("its home {} cannot be asked: {error}", access.name(home)))?;
-    let Some(seen) = &before.seen else { return Ok(Look::Write(before)) };
-    if is_same(seen, &before.pieces, content).await.map_err(|why| format!("cannot be read: {why}"))? {
-        return Ok(Look::Same);
-    }
-    if overwrites { Ok(Look::Write(before)) } else { Err(EXISTS.to_owned()) }
-}
-
-/// Whether what is there is what is to be written, as far as checksums show.
-async fn is_same(seen: &Seen, pieces: &[Held], content: &dyn Content) -> Result<bool, String> {
-    let bytes = content.bytes();
-    if seen.redirect.is_some() {
-        if pieces.is_empty() || pieces.iter().map(|piece| piece.bytes).sum::<u64>() != bytes {
-            return Ok(false);
-        }
-        let mut start = 0;
-        for piece in pieces {
-            if crc32c(content, start..start + piece.bytes).await? != piece.crc32c {
-                return Ok(false);
-            }
-            start += piece.bytes;
-        }
-        return Ok(true);
-    }
-    if seen.bytes != bytes {
-        return Ok(false);
-    }
-    if let Some(crc) = seen.crc32c {
-        return Ok(crc32c(content, 0..bytes).await? == crc);
-    }
-    if seen.etag.len() != 32 {
-        return Ok(bytes == 0);
-    }
-    let mut hasher = Hasher::new(Algorithm::Md5);
-    let mut chunks = content.read(0..bytes);
-    while let Some(chunk) = chunks.try_next().await.map_err(|error| error.to_string())? {
-        hasher.update(&chunk);
-    }
-    Ok(hasher.finish().to_string() == seen.etag)
 }

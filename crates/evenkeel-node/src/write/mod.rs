@@ -8,6 +8,7 @@
 mod access;
 mod content;
 mod driver;
+mod homes;
 mod maintain;
 mod places;
 mod remove;

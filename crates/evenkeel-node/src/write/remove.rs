@@ -7,7 +7,7 @@ use evenkeel_store::{Problem, StoreError};
 use futures_util::future::join_all;
 use hyper::header::HeaderMap;
 
-use super::access::{Access, Before, condition};
+use super::access::{Access, Before, condition, may_be_done};
 
 /// How often a deletion is tried where somebody else writes at the same time.
 const MOST_ATTEMPTS: usize = 3;
@@ -78,8 +78,7 @@ async fn delete(
             Ok(()) => return Ok(Some(before)),
             Err(error) => error,
         };
-        let is_worth_it =
-            matches!(error.problem, Problem::Changed | Problem::Unreachable(_) | Problem::TimedOut);
+        let is_worth_it = error.problem == Problem::Changed || may_be_done(&error.problem);
         if n_attempts == MOST_ATTEMPTS || !is_worth_it {
             return Err(error);
         }

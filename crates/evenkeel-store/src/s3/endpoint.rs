@@ -352,7 +352,7 @@ impl Endpoint {
             StatusCode::PRECONDITION_FAILED => Problem::Changed,
             StatusCode::FORBIDDEN | StatusCode::UNAUTHORIZED => Problem::Denied(skew.unwrap_or(told)),
             StatusCode::SERVICE_UNAVAILABLE => Problem::Refused { retry_after: None },
-            status if status.is_server_error() => Problem::Unreachable(told),
+            status if status.is_server_error() => Problem::Failed(told),
             _ => Problem::Unsupported(told),
         }))
     }
@@ -379,7 +379,11 @@ impl Endpoint {
             text.extend_from_slice(&chunk);
         }
         let refusal = super::xml::Refusal::read(&String::from_utf8_lossy(&text));
-        Err(session::problem(status, &headers, &refusal).at(self.name(bucket, key)))
+        let problem = match session::problem(status, &headers, &refusal) {
+            Problem::Unreachable(told) if status.is_server_error() => Problem::Failed(told),
+            problem => problem,
+        };
+        Err(problem.at(self.name(bucket, key)))
     }
 
     async fn send_any(
