@@ -52,6 +52,7 @@ Examples:
   export EVENKEEL_CLUSTER=nodes/cluster.toml
   evenkeel put photos/ keel://data/photos/                all files below photos/
   evenkeel put a.iso keel://data/b.iso                    one file under another name
+  evenkeel put - keel://data/c.iso < a.iso                standard input
   evenkeel put photos/ keel://data/photos/ --placement rr --json
   evenkeel get keel://data/photos/ copy/
 
@@ -64,13 +65,16 @@ What this command learns about servers, from how long they took, decides with: u
 times as long gets about a tenth, whoever makes it slow. --log keeps that for the next run. --no-completions learns nothing: \
 the log of paper 004.
 
+Standard input is kept in a file below TMPDIR before it is written, so it needs no memory, but room for all of it.
+
 What is there already, by its checksum, is not written again, so the same command goes on where one was broken off. Other content under a \
 name is refused, unless --overwrite replaces it.
 
 Exit status: 0 everything is there, 1 some objects could not be written, 2 wrong usage or input, 130 interrupted.")]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub struct PutArgs {
-    /// Files and folders, then the address to write to: `keel://bucket/prefix/`, or `keel://bucket/key` for one file
+    /// Files and folders, or `-` for standard input, then the address to write to: `keel://bucket/prefix/`, or
+    /// `keel://bucket/key` for one file
     #[arg(required = true, num_args = 2.., value_name = "PATH… ADDRESS")]
     pub paths: Vec<String>,
     #[command(flatten)]

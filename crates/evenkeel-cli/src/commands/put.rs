@@ -2,6 +2,9 @@
 
 use std::collections::HashSet;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,6 +28,8 @@ use crate::output::{print, printable, warn};
 use crate::text::{count, counted, pairs, size, span, table};
 
 const BAR: &str = "{wide_bar} {bytes}/{total_bytes} {binary_bytes_per_sec} {eta} {msg}";
+/// The path that is standard input.
+const STDIN: &str = "-";
 /// Failures that are listed one by one.
 const MOST_FAILURES: usize = 20;
 
@@ -33,6 +38,10 @@ pub(super) fn run(args: &PutArgs) -> Result<Outcome> {
     let address: KeelAddress = address
         .parse()
         .map_err(|why| anyhow::anyhow!("the last argument is the address to write to: {why}"))?;
+    let reads_stdin = paths.iter().any(|path| path == STDIN);
+    if reads_stdin && (paths.len() > 1 || is_prefix(&address)) {
+        bail!("{STDIN}: standard input is one object; write it alone, to a name such as keel://bucket/key");
+    }
     let (servers, replicas) = keel::open(&args.copies)?;
     let options = PutOptions {
         overwrite: args.overwrite,
@@ -48,10 +57,15 @@ pub(super) fn run(args: &PutArgs) -> Result<Outcome> {
         seed: args.seed.unwrap_or_else(rand_seed),
         ..PutOptions::new(args.placement)
     };
+    // Until all of it is there, Ctrl-C just ends the process: half of an input is not written.
+    let spooled = if reads_stdin { Some(spool()?) } else { None };
     let (stop, stopped) = watch::channel(false);
     stop_on_ctrl_c(stop, "stopping after what is under way; the same command goes on from here");
     let report = live::runtime()?.block_on(async {
-        let (items, unreadable) = files(paths, &address).await?;
+        let (items, unreadable) = match &spooled {
+            Some(file) => (vec![spooled_item(file, &address)?], Vec::new()),
+            None => files(paths, &address).await?,
+        };
         let total = items.iter().map(|item| item.content.bytes()).sum::<u64>() * u64::from(replicas);
         let bar = bar(total, args.json);
         let mut watch = |progress: &PutProgress<'_>| {
@@ -86,10 +100,32 @@ fn rand_seed() -> u64 {
     RandomState::new().build_hasher().finish()
 }
 
+fn is_prefix(to: &KeelAddress) -> bool {
+    to.key.is_empty() || to.key.ends_with('/')
+}
+
+/// Keeps standard input in a file, so that it can be sent as often as it takes. The file has no name: it is gone when the
+/// process is.
+fn spool() -> Result<File> {
+    let file = tempfile::tempfile();
+    let mut file =
+        file.context("cannot keep standard input; set TMPDIR to a folder that can be written and has room")?;
+    io::copy(&mut io::stdin().lock(), &mut file)
+        .context("cannot keep standard input; set TMPDIR to a folder with room for all of it")?;
+    Ok(file)
+}
+
+/// What was kept of standard input, as an object.
+fn spooled_item(file: &File, to: &KeelAddress) -> Result<Item> {
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let content = FileContent { path, bytes: file.metadata()?.len() };
+    Ok(Item { key: to.key.clone(), content: Arc::new(content) })
+}
+
 /// The files at these paths with their names in the bucket, and what cannot be read.
 async fn files(paths: &[String], to: &KeelAddress) -> Result<(Vec<Item>, Vec<PutFailure>)> {
     let (mut items, mut unreadable, mut keys) = (Vec::new(), Vec::new(), HashSet::new());
-    let is_prefix = to.key.is_empty() || to.key.ends_with('/');
+    let is_prefix = is_prefix(to);
     for path in paths {
         if path.contains("://") {
             bail!(

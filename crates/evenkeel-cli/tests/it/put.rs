@@ -1,7 +1,8 @@
 //! `put`, `ls`, `stat`, `rm`, `status` and `maintain` on nodes that run as a process.
 
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -88,6 +89,48 @@ fn files_go_in_and_come_out() {
     assert_eq!(figures(&removed, &["objects", "failed", "left_behind"]), [3, 0, 0]);
     assert_eq!(printed(&on(&["ls", "keel://data/"]), at), "");
     assert_eq!(evenkeel(&on(&["stat", "keel://data/a/few"]), at).status.code(), Some(1));
+}
+
+#[test]
+fn standard_input_is_an_object() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let _up = start(at);
+    let temporary = at.join("temporary");
+    fs::create_dir(&temporary).unwrap();
+    let put = |from: Stdio, more: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
+        let args =
+            [&["put", "--json", "--piece", "100KiB", "--placement", "hdfs-random", "-"], more].concat();
+        command.args(on(&args)).current_dir(at).env("TMPDIR", &temporary).stdin(from).output().unwrap()
+    };
+    let told = |output: &Output| -> Value { serde_json::from_slice(&output.stdout).unwrap() };
+    for (name, n_pieces) in [("empty", None), ("few", None), ("many", Some(6))] {
+        let key = format!("keel://data/in/{name}");
+        let file = || Stdio::from(File::open(at.join("files").join(name)).unwrap());
+        let first = put(file(), &[&key]);
+        assert!(first.status.success(), "{}", stderr(&first));
+        assert_eq!(told(&first)["objects"], 1);
+        assert_eq!(told(&put(file(), &[&key]))["kept"], 1, "the same is not written again");
+        let pieces =
+            json(&on(&["stat", "--json", &key]), at)["entries"][0]["pieces"].as_array().map(Vec::len);
+        assert!(n_pieces.is_none() || pieces == n_pieces, "{name}: {pieces:?}");
+    }
+    let other = put(Stdio::null(), &["keel://data/in/many"]);
+    assert!(stdout(&other).contains("--overwrite"), "{}", stdout(&other));
+    let _ = summary(&on(&["get", "--json", "keel://data/in/", "back"]), at);
+    for name in ["empty", "few", "many"] {
+        assert_eq!(
+            fs::read(at.join("back").join(name)).unwrap(),
+            fs::read(at.join("files").join(name)).unwrap()
+        );
+    }
+    for wrong in [&["keel://data/in/"][..], &["files/few", "keel://data/in/"]] {
+        let refused = put(Stdio::null(), wrong);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(stderr(&refused).contains("standard input is one object"), "{}", stderr(&refused));
+    }
+    assert_eq!(names_in(&temporary), [""; 0]);
 }
 
 #[test]

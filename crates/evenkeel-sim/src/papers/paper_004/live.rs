@@ -236,7 +236,7 @@ pub fn rounds(setting: &Setting, is_quick: bool) -> Vec<Round> {
                 &PROPOSED,
                 n_runs,
             ),
-            round("with the log of an earlier run", |of| of.keeps_log = true, &PROPOSED, n_runs),
+            round("the log of an earlier run", |of| of.keeps_log = true, &PROPOSED, n_runs),
         ]);
     }
     rounds

@@ -79,6 +79,9 @@ pub(super) fn for_people(report: &Report) -> String {
             line("simulated", simulated);
         }
         line("live", &claim.live);
+        for other in claim.variations.iter().filter(|other| other.live.verdict != claim.live.verdict) {
+            let _ = writeln!(text, "  {:>16}  {:<21}  with {}", "but", other.live.verdict, other.what);
+        }
     }
     text.push('\n');
     wrapped(&mut text, "", &in_short(report));
