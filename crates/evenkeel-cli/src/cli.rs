@@ -30,9 +30,9 @@ pub use import::{
     CsvArgs, DealName, HdfsFsckArgs, ImportArgs, ImportOutput, ImportSource, MetalinkArgs, RcloneLsjsonArgs,
     S3InventoryArgs,
 };
-pub use keel::{ClusterArgs, CopiesArgs, LsArgs, MaintainArgs, PutArgs, RmArgs, StatArgs, StatusArgs};
+pub use keel::{ClusterArgs, CopiesArgs, LsArgs, MaintainArgs, PutArgs, RmArgs, Scope, StatArgs, StatusArgs};
 pub use live::{GetArgs, LocateArgs, Ranks, ReplayArgs, SourceArgs, TrustName};
-pub use node::{LogName, NodeArgs, UpArgs};
+pub use node::{LogName, NodeArgs, UpArgs, Whether};
 pub use storage::{ProbeArgs, StorageArgs};
 
 /// More threads than any machine has processors are a slip.

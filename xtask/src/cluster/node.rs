@@ -72,7 +72,7 @@ pub(crate) fn prepare(state: &Path, server: &Server) -> Result<Vec<String>> {
     let (cluster, keys) = (cluster_file(state), keys_file(state));
     let (cluster, keys) = (cluster.display(), keys.display());
     let words = format!(
-        "node --name {name} --data {data} --cluster {cluster} --credentials {keys} --listen {address}:9100 --control {address}:9200"
+        "node --name {name} --data {data} --cluster {cluster} --credentials {keys} --listen {address}:9100 --control {address}:9200 --maintain off"
     );
     Ok(std::iter::once(program()?).chain(words.split(' ').map(str::to_owned)).collect())
 }

@@ -3,6 +3,7 @@
 #![allow(clippy::doc_markdown)] // help texts are no Markdown
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use clap::Args;
 use evenkeel::policy::placing;
@@ -54,6 +55,7 @@ Examples:
   evenkeel put a.iso keel://data/b.iso                    one file under another name
   evenkeel put - keel://data/c.iso < a.iso                standard input
   evenkeel put photos/ keel://data/photos/ --placement rr --json
+  evenkeel put --offset 1GiB part keel://data/volume      into an object; others may write other parts at the same time
   evenkeel get keel://data/photos/ copy/
 
 Every object has a home, which follows from its name. Where the home is slow or busy the bytes go to another server, and an entry \
@@ -83,6 +85,9 @@ pub struct PutArgs {
     /// Replace objects that have other content
     #[arg(long)]
     pub overwrite: bool,
+    /// Write one file into an object from this byte on; where there is nothing before, it reads as zeros
+    #[arg(long, value_name = "BYTE", conflicts_with = "overwrite", value_parser = size)]
+    pub offset: Option<u64>,
     #[arg(long, value_name = "NAME", default_value = "mlml", help = placements())]
     #[allow(missing_docs)]
     pub placement: Placement,
@@ -215,23 +220,45 @@ pub struct StatusArgs {
     pub json: bool,
 }
 
+/// What is maintained.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Scope {
+    /// All buckets.
+    Everything,
+    /// A bucket, or a part of one.
+    Below(KeelAddress),
+}
+
+impl FromStr for Scope {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        if matches!(text, "keel://" | "keel:///") {
+            Ok(Self::Everything)
+        } else {
+            text.parse().map(Self::Below)
+        }
+    }
+}
+
 /// Arguments of `maintain`.
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
   evenkeel maintain --dry-run keel://data/
   evenkeel maintain keel://data/ --rate 50MB/s
+  evenkeel maintain keel://                                all buckets
 
 Brings objects home that were written elsewhere, and deletes pieces that no entry names and that are older than --grace. A write that \
-comes meanwhile wins. Servers without conditional writes keep what they hold. Only what carries our own mark is ever deleted.
+comes meanwhile wins. Nodes that were started with a cluster file do the same by themselves while nobody uses them. Servers without conditional writes keep what they hold. Only what carries our own mark is ever deleted.
 
 On a cluster with servers that are not nodes, it shows what it would do unless --apply is given.
 
 Exit status: 0 done, 1 something went wrong, 2 wrong usage or input, 130 interrupted.")]
 pub struct MaintainArgs {
-    /// The bucket, or what names of objects in it begin with
+    /// The bucket, or what names of objects in it begin with; `keel://` is all buckets
     #[arg(value_name = "ADDRESS")]
-    pub address: KeelAddress,
+    pub address: Scope,
     #[command(flatten)]
     #[allow(missing_docs)]
     pub copies: CopiesArgs,

@@ -74,7 +74,8 @@ pub(super) fn known(
             Stored::Elsewhere(redirect) => {
                 known.is_redirect = true;
                 known.n_pieces = redirect.pieces.len();
-                holders.extend(redirect.pieces.iter().map(|piece| piece.server.clone()));
+                let held = redirect.pieces.iter().filter(|piece| !piece.is_hole());
+                holders.extend(held.map(|piece| piece.server.clone()));
             }
         }
         if let Some((bytes, etag)) = at.stored.version() {

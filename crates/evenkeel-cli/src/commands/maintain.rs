@@ -1,16 +1,18 @@
 //! `evenkeel maintain`: brings objects of a cluster home.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use evenkeel_node::write::{Maintained, Maintaining, Maintenance, maintain};
+use evenkeel_node::write::{Maintained, Maintaining, Maintenance, buckets, maintain};
+use evenkeel_store::{Problem, StoreError};
 use serde_json::{Value, json};
 use tokio::sync::watch;
 
 use super::get::{stop_on_ctrl_c, unless_closed};
 use super::watch::print_json;
 use super::{Outcome, keel, live};
-use crate::cli::MaintainArgs;
+use crate::cli::{MaintainArgs, Scope};
 use crate::output::{print, printable, warn};
 use crate::text::{counted, pairs, size};
 
@@ -18,26 +20,51 @@ pub(super) fn run(args: &MaintainArgs) -> Result<Outcome> {
     let (servers, replicas) = keel::open(&args.copies)?;
     let has_plain = servers.all().iter().any(|server| server.control.is_none());
     let apply = args.apply || !(args.dry_run || has_plain);
-    let how = Maintaining {
-        prefix: args.address.key.clone(),
-        replicas,
-        apply,
-        rate: args.rate,
-        grace: Duration::from_secs(args.grace),
+    let prefix = match &args.address {
+        Scope::Everything => String::new(),
+        Scope::Below(address) => address.key.clone(),
     };
+    let how =
+        Maintaining { prefix, replicas, apply, rate: args.rate, grace: Duration::from_secs(args.grace) };
     let (stop, stopped) = watch::channel(false);
     stop_on_ctrl_c(stop, "stopping after this step");
     let mut broken = None;
-    let mut tell = |what: &Maintenance| {
+    let mut tell = |bucket: &str, what: &Maintenance| {
         let told = if args.json {
-            print_json(&event(what, apply)).or_else(unless_closed)
+            let mut event = event(what, apply);
+            event["bucket"] = bucket.into();
+            print_json(&event).or_else(unless_closed)
         } else {
-            print(&printable(&line(what, apply)))
+            let at = if args.address == Scope::Everything { format!("{bucket}: ") } else { String::new() };
+            print(&printable(&(at + &line(what, apply))))
         };
         broken = broken.take().or(told.err());
     };
-    let done =
-        live::runtime()?.block_on(maintain(servers, &args.address.bucket, &how, stopped, &mut tell))?;
+    let done = live::runtime()?.block_on(async {
+        if let Scope::Below(address) = &args.address {
+            let bucket = address.bucket.as_str();
+            return Ok(maintain(servers, bucket, &how, stopped, &mut |what| tell(bucket, what)).await?);
+        }
+        let (names, failures) = buckets(&servers).await;
+        if let (true, Some((_, error))) = (names.is_empty(), failures.first()) {
+            return Err(error.clone().into());
+        }
+        let mut done = Maintained { n_failed: failures.len() as u64, ..Maintained::default() };
+        for (server, error) in failures {
+            let why = format!("its buckets cannot be listed: {error}");
+            tell("", &Maintenance::Failed { what: server, why });
+        }
+        for bucket in names {
+            let tell = &mut |what: &Maintenance| tell(&bucket, what);
+            match maintain(Arc::clone(&servers), &bucket, &how, stopped.clone(), tell).await {
+                Ok(one) => done += one,
+                // It was deleted meanwhile.
+                Err(StoreError { problem: Problem::NotFound, .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok::<_, anyhow::Error>(done)
+    })?;
     broken.map_or(Ok(()), Err)?;
     if args.json {
         print_json(&summary(&done, apply)).or_else(unless_closed)?;

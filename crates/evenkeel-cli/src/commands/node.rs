@@ -9,12 +9,12 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use evenkeel_node::node::store::folder::{Folder, Options};
 use evenkeel_node::node::store::{Store, StoreError};
-use evenkeel_node::node::{Node, Settings, Tls, signalled, tell_systemd};
+use evenkeel_node::node::{Node, Settings, Tls, Upkeep, signalled, tell_systemd};
 use evenkeel_store::cluster::{Cluster, Credentials, Reference, Server};
 use serde_json::json;
 
 use super::{Outcome, live};
-use crate::cli::NodeArgs;
+use crate::cli::{NodeArgs, Whether};
 use crate::output::print;
 
 /// How long transfers that are under way may take when a node is stopped.
@@ -57,6 +57,7 @@ pub(super) fn run(args: &NodeArgs) -> Result<Outcome> {
             slots: args.slots,
             bytes_per_second: None,
             cluster,
+            upkeep: upkeep(args.maintain),
             tls,
             logs: args.log.is_some(),
         };
@@ -95,6 +96,11 @@ async fn end_of_input(matters: bool) {
     });
     // If the thread is gone, standard input is, too.
     let _: Result<(), _> = end.await;
+}
+
+/// How a node maintains itself.
+pub(super) fn upkeep(whether: Whether) -> Option<Upkeep> {
+    (whether == Whether::On).then(Upkeep::default)
 }
 
 /// The store in a folder.

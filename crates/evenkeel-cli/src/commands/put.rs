@@ -42,9 +42,13 @@ pub(super) fn run(args: &PutArgs) -> Result<Outcome> {
     if reads_stdin && (paths.len() > 1 || is_prefix(&address)) {
         bail!("{STDIN}: standard input is one object; write it alone, to a name such as keel://bucket/key");
     }
+    if args.offset.is_some() && (paths.len() > 1 || is_prefix(&address)) {
+        bail!("--offset writes one file into one object; name it, as in keel://data/volume");
+    }
     let (servers, replicas) = keel::open(&args.copies)?;
     let options = PutOptions {
         overwrite: args.overwrite,
+        offset: args.offset,
         window: args.window as usize,
         window_time: Duration::from_millis(args.window_time),
         piece_bytes: args.piece,

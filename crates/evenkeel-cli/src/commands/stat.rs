@@ -141,7 +141,12 @@ fn told(there: &There, who: &str) -> String {
     rows.extend(seen.modified.clone().map(|modified| ("written", modified)));
     let pieces = redirect.map_or(&[][..], |redirect| &redirect.pieces);
     for piece in pieces.iter().take(MOST_PIECES) {
-        rows.push(("piece", format!("{} at {}: {}", size(piece.bytes as f64), piece.server, piece.key)));
+        let bytes = size(piece.bytes as f64);
+        let told = match piece.is_hole() {
+            true => format!("{bytes} of zeros"),
+            false => format!("{bytes} at {}: {}", piece.server, piece.key),
+        };
+        rows.push(("piece", told));
     }
     if pieces.len() > MOST_PIECES {
         rows.push(("", format!("and {} more", count((pieces.len() - MOST_PIECES) as u64))));

@@ -64,6 +64,7 @@ pub(super) fn run(args: &StatusArgs) -> Result<Outcome> {
                 "pending_bytes": of(status, |status| status.load.pending_bytes),
                 "objects": of(status, |status| status.usage.objects),
                 "bytes": of(status, |status| status.usage.bytes),
+                "maintainer": of(status, |status| status.maintainer.clone()).flatten(),
                 "free_bytes": of(status, |status| status.usage.free_bytes).flatten(),
             })).collect::<Vec<_>>(),
             "content": content,

@@ -7,7 +7,7 @@ use evenkeel_node::node::up::{Up, UpSettings, bytes_per_second};
 use evenkeel_node::node::{signalled, tell_systemd};
 use serde_json::json;
 
-use super::node::{PATIENCE, open};
+use super::node::{PATIENCE, open, upkeep};
 use super::{Outcome, live};
 use crate::cli::UpArgs;
 use crate::output::print;
@@ -20,6 +20,7 @@ pub(super) fn run(args: &UpArgs) -> Result<Outcome> {
         port: args.port,
         speeds: args.speeds.iter().cloned().collect(),
         slots: args.slots,
+        upkeep: upkeep(args.maintain),
         logs: args.log.is_some(),
     };
     live::runtime()?.block_on(async {

@@ -77,6 +77,17 @@ fn files_go_in_and_come_out() {
     let nothing = summary(&on(&["maintain", "--json", "--dry-run", "keel://data/", "--grace", "0"]), at);
     assert_eq!(figures(&nothing, &["home", "pieces", "orphans"]), [0, 0, 0]);
 
+    let everything = summary(&on(&["maintain", "--json", "--dry-run", "keel://", "--grace", "0"]), at);
+    assert_eq!(figures(&everything, &["home", "pieces", "orphans", "failed"]), [0, 0, 0, 0]);
+
+    // A part of an object, and zeros before it.
+    let written = json(&on(&["put", "--offset", "5", "--json", "files/few", "keel://other/part"]), at);
+    assert_eq!(figures(&written, &["objects"]), [1]);
+    printed(&on(&["get", "keel://other/part", "parts"]), at);
+    assert_eq!(fs::read(at.join("parts/part")).unwrap(), b"\0\0\0\0\0other\n");
+    let refused = evenkeel(&on(&["put", "--offset", "5", "files", "keel://other/"]), at);
+    assert!(stderr(&refused).contains("--offset writes one file"), "{}", stderr(&refused));
+
     // A prefix goes only if that is said.
     let refused = evenkeel(&on(&["rm", "keel://data/a/"]), at);
     assert_eq!(refused.status.code(), Some(2));

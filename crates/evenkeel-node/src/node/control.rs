@@ -6,8 +6,11 @@
 //! | `POST /v1/settings` `{"slots":4}` | changes how many transfers there are at a time |
 //! | `POST /v1/settings` `{"paused":true}` | lets no transfer start until it is `false` |
 //! | `POST /v1/settings` `{"bytes_per_second":1000000}` | makes the node slow, for demonstrations; 0 ends it |
+//! | `POST /v1/settings` `{"maintainer":{"paused":true}}` | lets the node move nothing by itself until it is `false`; `bytes_per_second` is how fast it does, 0 without a limit |
 //! | `POST /v1/settings` `{"draining":true}`, or `POST /v1/drain` | takes no new objects until it is `false`; reads go on |
 //! | `POST /v1/locate` `{"bucket":"b","prefix":"","after":"","limit":100}` | objects, and where those are that are elsewhere |
+//! | `POST /v1/extents` `{"bucket":"b","key":"k","extents":[{"offset":0,"bytes":5,"server":"s2","key":".evenkeel/held/…","crc32c":7}]}` | names held pieces as parts of an object whose home this is; `create`: false only if there is one, `if_match` if it has that entity tag |
+//! | `PUT /v1/ranges/BUCKET/KEY?offset=N` | stores the body here, and names it so |
 //! | `POST /v1/scrub` | reads all that is stored, and says what is damaged |
 //! | `GET /metrics` | figures for Prometheus |
 //! | `GET /health`, `GET /ready` | whether the process lives, and whether it takes requests |
@@ -22,18 +25,20 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use evenkeel_store::cluster::Redirect;
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use futures_util::stream::{self, StreamExt};
 use http_body_util::{BodyExt, Limited};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::http::Extensions;
 use hyper::{HeaderMap, Method, StatusCode, Uri};
+use percent_encoding::percent_decode_str;
 use s3s::route::S3Route;
-use s3s::{Body, S3Request, S3Response, S3Result, s3_error};
+use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::front::Front;
+use super::front::{Front, Naming, Promised, Wrote};
 use super::gate::{Gate, Load};
+use super::maintainer::{Maintainer, Report, Wish};
 use super::store::{Entry, Selection, Store, Usage};
 
 /// A longer request is none of ours.
@@ -44,8 +49,19 @@ const FORMAT: u32 = 1;
 const OPEN: [&str; 3] = ["/health", "/ready", "/metrics"];
 
 /// All that is here.
-const KNOWN: [&str; 8] =
-    ["/health", "/ready", "/metrics", "/v1/status", "/v1/settings", "/v1/drain", "/v1/locate", "/v1/scrub"];
+const KNOWN: [&str; 9] = [
+    "/health",
+    "/ready",
+    "/metrics",
+    "/v1/status",
+    "/v1/settings",
+    "/v1/drain",
+    "/v1/locate",
+    "/v1/extents",
+    "/v1/scrub",
+];
+/// What follows is a bucket and an object.
+const RANGES: &str = "/v1/ranges/";
 /// Objects of one answer.
 const MOST_LOCATED: usize = 1000;
 /// Redirects that are read at once.
@@ -60,6 +76,7 @@ pub(super) struct Control {
     pub(super) gate: Arc<Gate>,
     pub(super) store: Arc<dyn Store>,
     pub(super) front: Front,
+    pub(super) maintainer: Option<Arc<Maintainer>>,
     pub(super) started: Instant,
 }
 
@@ -74,7 +91,9 @@ struct Status<'a> {
     draining: bool,
     bytes_per_second: Option<u64>,
     load: Load,
+    idle_ms: Option<u64>,
     usage: Usage,
+    maintainer: Option<Report>,
 }
 
 /// What `POST /v1/settings` changes: what is named.
@@ -85,6 +104,7 @@ struct Settings {
     draining: Option<bool>,
     slots: Option<u32>,
     bytes_per_second: Option<u64>,
+    maintainer: Option<Wish>,
 }
 
 /// What `POST /v1/locate` asks for.
@@ -106,7 +126,18 @@ struct Located {
     bytes: u64,
     etag: String,
     version: u64,
-    redirect: Option<Redirect>,
+    redirect: Option<Where>,
+}
+
+/// Where an object is.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Where {
+    There(Redirect),
+    /// Its redirect cannot be used. Who does not know this takes it for one that cannot be read, which it is.
+    Unknown {
+        error: String,
+    },
 }
 
 #[async_trait::async_trait]
@@ -134,8 +165,10 @@ impl S3Route for Control {
                 self.status().await
             }
             ("POST", "/v1/locate") => self.locate(request.input).await,
+            ("POST", "/v1/extents") => self.name_extents(request.input).await,
+            ("PUT", path) if path.starts_with(RANGES) => told(self.write_range(request).await),
             ("POST", "/v1/scrub") => self.scrub().await,
-            (_, path) if KNOWN.contains(&path) => {
+            (_, path) if KNOWN.contains(&path) || path.starts_with(RANGES) => {
                 refuse(StatusCode::METHOD_NOT_ALLOWED, &format!("{path} is not asked for in this way"))
             }
             (_, path) => {
@@ -169,7 +202,9 @@ impl Control {
                 draining: self.gate.is_draining(),
                 bytes_per_second: self.gate.rate(),
                 load: self.gate.load(),
+                idle_ms: self.gate.idle().map(|idle| idle.as_millis() as u64),
                 usage,
+                maintainer: self.maintainer.as_ref().map(|maintainer| maintainer.report()),
             },
         )
     }
@@ -184,6 +219,14 @@ impl Control {
                 StatusCode::BAD_REQUEST,
                 "slots: 0 would let nothing pass; use paused, or at least 1",
             );
+        }
+        match (settings.maintainer, &self.maintainer) {
+            (Some(wish), Some(maintainer)) => maintainer.set(wish),
+            (Some(_), None) => {
+                let why = "this node does not maintain itself; start it with --cluster FILE, and without --maintain off";
+                return refuse(StatusCode::BAD_REQUEST, why);
+            }
+            (None, _) => {}
         }
         settings.paused.into_iter().for_each(|paused| self.gate.pause(paused));
         settings.draining.into_iter().for_each(|draining| self.gate.drain(draining));
@@ -202,11 +245,53 @@ impl Control {
             Ok((objects, next)) => {
                 answer(StatusCode::OK, &json!({"format": FORMAT, "objects": objects, "next": next}))
             }
-            Err(error) => {
-                let status = error.status_code().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-                refuse(status, error.message().unwrap_or(error.code().as_str()))
+            Err(error) => refuse_as(&error),
+        }
+    }
+
+    async fn name_extents(&self, body: Body) -> S3Response<Body> {
+        match read(body).await {
+            Ok(naming) => told(self.front.name_extents(&naming).await),
+            Err(why) => refuse(StatusCode::BAD_REQUEST, &why),
+        }
+    }
+
+    async fn write_range(&self, request: S3Request<Body>) -> S3Result<Wrote> {
+        let wrong = |why: &str| S3Error::with_message(S3ErrorCode::InvalidArgument, why.to_owned());
+        let path = request.uri.path().strip_prefix(RANGES).unwrap_or_default();
+        let name = percent_decode_str(path).decode_utf8().ok();
+        let (bucket, key) = name
+            .as_deref()
+            .and_then(|name| name.split_once('/'))
+            .ok_or_else(|| wrong("the path is /v1/ranges/BUCKET/KEY, percent-encoded as in a web address"))?;
+        let (mut offset, mut create) = (None, true);
+        for pair in request.uri.query().unwrap_or_default().split('&').filter(|pair| !pair.is_empty()) {
+            match pair.split_once('=') {
+                Some(("offset", value)) => {
+                    let value = value.parse::<u64>();
+                    offset = Some(value.map_err(|_| wrong("the offset is a number of bytes"))?);
+                }
+                Some(("create", "true")) => create = true,
+                Some(("create", "false")) => create = false,
+                _ => {
+                    return Err(wrong(
+                        "what follows ? is offset=N, and create=false where no object is to be made",
+                    ));
+                }
             }
         }
+        let offset = offset.ok_or_else(|| wrong("say where the bytes belong: ?offset=N"))?;
+        let header = |name: &str| {
+            let value = request.headers.get(name).map(|value| value.to_str());
+            value.transpose().map_err(|_| wrong(&format!("{name} cannot be read")))
+        };
+        let bytes = header("content-length")?.map(str::parse);
+        let bytes = bytes.transpose().map_err(|_| wrong("Content-Length is no number"))?;
+        let promise = Promised { bytes, crc32c: header("x-amz-checksum-crc32c")?.map(str::to_owned) };
+        let (bucket, key) = (bucket.to_owned(), key.to_owned());
+        let if_match = header("if-match")?.map(str::to_owned);
+        let naming = Naming { bucket, key, extents: Vec::new(), create, if_match };
+        self.front.write_range(naming, offset, promise, StreamExt::boxed(request.input)).await
     }
 
     async fn located(&self, sought: &Sought) -> S3Result<(Vec<Located>, Option<String>)> {
@@ -234,18 +319,20 @@ impl Control {
         let located = stream::iter(entries).map(|(key, entry)| async move {
             let redirect = match is_redirect(&entry) {
                 // Since it was listed it may have been deleted, or brought home.
-                true => self.front.redirect(bucket, &key).await?,
+                true => match self.front.redirect(bucket, &key).await {
+                    Ok(found) => found.map(|(version, bytes, etag, redirect)| {
+                        (version, bytes, etag, redirect.map(Where::There))
+                    }),
+                    Err(error) => {
+                        let error = error.message().unwrap_or(error.code().as_str()).to_owned();
+                        Some((entry.version, entry.bytes, entry.etag, Some(Where::Unknown { error })))
+                    }
+                },
                 false => Some((entry.version, entry.bytes, entry.etag, None)),
             };
-            Ok::<_, s3s::S3Error>(redirect.map(|(version, bytes, etag, redirect)| Located {
-                key,
-                bytes,
-                etag,
-                version,
-                redirect,
-            }))
+            redirect.map(|(version, bytes, etag, redirect)| Located { key, bytes, etag, version, redirect })
         });
-        let located: Vec<Option<Located>> = located.buffered(N_READ_AT_ONCE).try_collect().await?;
+        let located: Vec<Option<Located>> = located.buffered(N_READ_AT_ONCE).collect().await;
         Ok((located.into_iter().flatten().collect(), next))
     }
 
@@ -260,6 +347,22 @@ impl Control {
         let load = self.gate.load();
         let usage = self.store.usage().await.unwrap_or_default();
         let mut text = String::new();
+        let kept = self.maintainer.as_ref().map(|maintainer| maintainer.report());
+        let maintained = kept.iter().flat_map(|Report { runs, total, .. }| {
+            [
+                ("maintainer_runs_total", "counter", "Passes of the maintainer.", *runs),
+                ("maintainer_home_total", "counter", "Objects that it brought home.", total.home),
+                (
+                    "maintainer_pieces_total",
+                    "counter",
+                    "Pieces that it brought where they belong.",
+                    total.pieces,
+                ),
+                ("maintainer_bytes_total", "counter", "Bytes that it moved.", total.bytes),
+                ("maintainer_orphans_total", "counter", "Orphans that it deleted.", total.orphans),
+                ("maintainer_failures_total", "counter", "What it could not do.", total.failed),
+            ]
+        });
         let figures = [
             ("slots", "gauge", "Transfers that there may be at a time.", u64::from(load.slots)),
             ("busy", "gauge", "Transfers under way.", u64::from(load.busy)),
@@ -272,7 +375,7 @@ impl Control {
             ("stored_bytes", "gauge", "Bytes of all objects.", usage.bytes),
             ("free_bytes", "gauge", "Free bytes of the disk.", usage.free_bytes.unwrap_or_default()),
         ];
-        for (name, kind, help, value) in figures {
+        for (name, kind, help, value) in figures.into_iter().chain(maintained) {
             let _ = write!(
                 text,
                 "# HELP evenkeel_{name} {help}\n# TYPE evenkeel_{name} {kind}\nevenkeel_{name}{{node=\"{}\"}} {value}\n",
@@ -300,6 +403,16 @@ fn answer(status: StatusCode, what: &impl Serialize) -> S3Response<Body> {
     let mut response = S3Response::with_status(Body::from(text + "\n"), status);
     let _ = response.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response
+}
+
+/// What an operation has done, or why it did not.
+fn told(done: S3Result<impl Serialize>) -> S3Response<Body> {
+    done.map_or_else(|error| refuse_as(&error), |done| answer(StatusCode::OK, &done))
+}
+
+fn refuse_as(error: &S3Error) -> S3Response<Body> {
+    let status = error.status_code().unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    refuse(status, error.message().unwrap_or(error.code().as_str()))
 }
 
 fn refuse(status: StatusCode, why: &str) -> S3Response<Body> {

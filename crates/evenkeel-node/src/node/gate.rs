@@ -31,6 +31,8 @@ pub struct Ask {
     pub way: Way,
     /// How many bytes, as far as that is known.
     pub bytes: u64,
+    /// Whether it is a maintainer's, which does not count as work: otherwise maintainers would wait for each other.
+    pub is_maintenance: bool,
 }
 
 /// How loaded a node is, and what it has done since it was started.
@@ -68,6 +70,9 @@ struct State {
     /// All that have asked and are not done, by the numbers that they have in the queue.
     turns: BTreeMap<u64, Stage>,
     n_asked: u64,
+    /// Transfers of clients that wait or are under way, and since when there have been none if there are none.
+    n_of_clients: u32,
+    quiet_since: Instant,
     is_paused: bool,
     is_draining: bool,
     is_stopped: bool,
@@ -99,6 +104,8 @@ impl Gate {
             queue: Box::new(Fifo::default()),
             turns: BTreeMap::new(),
             n_asked: 0,
+            n_of_clients: 0,
+            quiet_since: now,
             is_paused: false,
             is_draining: false,
             is_stopped: false,
@@ -127,17 +134,26 @@ impl Gate {
         state.n_asked += 1;
         state.load.pending_bytes = state.load.pending_bytes.saturating_add(ask.bytes);
         state.load.waiting += 1;
+        state.n_of_clients += u32::from(!ask.is_maintenance);
         state.turns.insert(id, Stage::Waits(admit));
         let now_ns = state.started.elapsed().as_nanos() as u64;
         state.queue.push(now_ns, Tagged { id, request: Request::default(), due_ns: None });
         state.admit();
         drop(state);
-        Ok((Turn { gate: Arc::clone(self), id, way: ask.way, pending: ask.bytes }, admitted))
+        let Ask { way, bytes, is_maintenance } = ask;
+        Ok((Turn { gate: Arc::clone(self), id, way, pending: bytes, is_maintenance }, admitted))
     }
 
     /// How loaded the node is.
     pub fn load(&self) -> Load {
         self.state().load
+    }
+
+    /// How long there has been no transfer of a client. Nothing while there is one, or while the gate is closed.
+    pub fn idle(&self) -> Option<Duration> {
+        let state = self.state();
+        let is_open = !(state.is_paused || state.is_stopped);
+        (is_open && state.n_of_clients == 0).then(|| state.quiet_since.elapsed())
     }
 
     /// Whether transfers have to wait until the gate is opened again.
@@ -226,6 +242,7 @@ pub struct Turn {
     way: Way,
     /// How many bytes of those it announced have not passed.
     pending: u64,
+    is_maintenance: bool,
 }
 
 impl Turn {
@@ -256,6 +273,10 @@ impl Drop for Turn {
     fn drop(&mut self) {
         let mut state = self.gate.state();
         state.load.pending_bytes -= self.pending;
+        if !self.is_maintenance {
+            state.n_of_clients -= 1;
+            state.quiet_since = Instant::now();
+        }
         match state.turns.remove(&self.id) {
             Some(Stage::HasSlot) => {
                 state.load.busy -= 1;
@@ -272,7 +293,7 @@ impl Drop for Turn {
 mod tests {
     use super::*;
 
-    const ASK: Ask = Ask { way: Way::Read, bytes: 10 };
+    const ASK: Ask = Ask { way: Way::Read, bytes: 10, is_maintenance: false };
 
     #[tokio::test]
     async fn slots_go_to_those_who_wait_in_order() {
@@ -321,6 +342,24 @@ mod tests {
         drop((under_way, waiting, refused.0));
         assert_eq!(gate.enter(ASK).await.unwrap_err(), Stopped);
         assert_eq!(gate.load(), Load { slots: 2, transfers: 2, ..Load::default() });
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gate_is_idle_without_clients() {
+        let gate = Gate::new(2);
+        let second = Duration::from_secs(1);
+        tokio::time::advance(second).await;
+        assert_eq!(gate.idle(), Some(second));
+        let client = gate.enter(ASK).await.unwrap();
+        let maintainer = gate.enter(Ask { is_maintenance: true, ..ASK }).await.unwrap();
+        tokio::time::advance(second).await;
+        assert_eq!(gate.idle(), None);
+        drop(client);
+        tokio::time::advance(second).await;
+        drop(maintainer);
+        assert_eq!(gate.idle(), Some(second), "a maintainer is not in its own way");
+        gate.pause(true);
+        assert_eq!(gate.idle(), None);
     }
 
     #[tokio::test(start_paused = true)]

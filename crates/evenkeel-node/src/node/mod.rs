@@ -3,9 +3,11 @@
 mod control;
 mod front;
 pub mod gate;
+mod maintainer;
 pub(crate) mod server;
 pub mod store;
 pub mod up;
 
 pub use front::Peers;
+pub use maintainer::Upkeep;
 pub use server::{Node, Settings, StartError, Tls, signalled, tell_systemd};

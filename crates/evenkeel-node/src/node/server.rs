@@ -39,6 +39,7 @@ use super::control::Control;
 use super::front::chunks::{self, Chunks};
 use super::front::{Front, Peers};
 use super::gate::Gate;
+use super::maintainer::{Maintainer, Upkeep};
 use super::store::Store;
 
 /// A client that sends or takes nothing for so long is gone. It also ends connections without requests.
@@ -80,6 +81,8 @@ pub struct Settings {
     pub bytes_per_second: Option<u64>,
     /// The cluster, if the node is to answer for objects that are elsewhere.
     pub cluster: Option<Cluster>,
+    /// How it maintains itself, if it does. Without a cluster there is nothing to maintain.
+    pub upkeep: Option<Upkeep>,
     /// Encrypts both ports.
     pub tls: Option<Tls>,
     /// Writes a line of JSON about each request to standard error.
@@ -170,7 +173,8 @@ impl Node {
             listener.local_addr().map_err(|error| StartError::Listen { address: ([0; 4], 0).into(), error })
         };
         let (address, control_address) = (of(&data)?, control.as_ref().map(of).transpose()?);
-        let Ports { gate, data: on_data, control: on_control } = Ports::new(store, settings, peers);
+        let Ports { gate, data: on_data, control: on_control, maintainer } =
+            Ports::new(store, settings, peers);
         let (stop, stopped) = watch::channel(false);
         let accept = |listener, server| {
             let tls = tls.as_ref().map(|tls| TlsAcceptor::from(Arc::clone(&tls.0)));
@@ -178,6 +182,7 @@ impl Node {
         };
         let mut tasks = vec![accept(data, on_data)];
         tasks.extend(control.map(|control| accept(control, on_control)));
+        tasks.extend(maintainer.map(|maintainer| tokio::spawn(maintainer.run(stopped))));
         Ok(Self { address, control: control_address, gate, stop, tasks })
     }
 
@@ -249,20 +254,27 @@ pub(crate) struct Ports {
     pub(crate) gate: Arc<Gate>,
     pub(crate) data: Arc<Server>,
     pub(crate) control: Arc<Server>,
+    /// Works while it is run.
+    maintainer: Option<Arc<Maintainer>>,
 }
 
 impl Ports {
     /// With the servers of the cluster, if the node knows it.
     pub(crate) fn new(store: Arc<dyn Store>, settings: Settings, peers: Option<Peers>) -> Self {
-        let Settings { name, keys, slots, bytes_per_second, logs, .. } = settings;
+        let Settings { name, keys, slots, bytes_per_second, upkeep, logs, .. } = settings;
         let gate = Gate::new(slots);
         gate.set_rate(bytes_per_second);
         let name: Arc<str> = name.into();
+        let maintainer = upkeep.zip(peers.as_ref()).and_then(|(upkeep, peers)| {
+            let me = peers.servers().find(&name)?;
+            Some(Arc::new(Maintainer::new(Arc::clone(peers.servers()), me, Arc::clone(&gate), upkeep)))
+        });
         let front = Front {
             name: Arc::clone(&name),
             store: Arc::clone(&store),
             gate: Arc::clone(&gate),
             peers: peers.map(Arc::new),
+            ranges: Arc::default(),
         };
         let server = |service, port| Server {
             service,
@@ -276,13 +288,14 @@ impl Ports {
             gate: Arc::clone(&gate),
             store,
             front,
+            maintainer: maintainer.clone(),
             started: Instant::now(),
         };
         let control = service(Nothing, &keys, |builder| {
             builder.set_route(route);
             builder.set_validation(AnyName);
         });
-        Self { gate, data, control: Arc::new(server(control, CONTROL)) }
+        Self { gate, data, control: Arc::new(server(control, CONTROL)), maintainer }
     }
 }
 

@@ -11,6 +11,7 @@ use std::time::Duration;
 use evenkeel_store::cluster::{self, Cluster, Credentials, NoCredentials, Server};
 use tokio::net::TcpListener;
 
+use super::maintainer::Upkeep;
 use super::server::{Node, Settings, StartError};
 use super::store::{Store, StoreError};
 
@@ -36,6 +37,8 @@ pub struct UpSettings {
     pub speeds: BTreeMap<String, u64>,
     /// How many bodies a node transfers at a time.
     pub slots: u32,
+    /// How each node maintains itself, if they do.
+    pub upkeep: Option<Upkeep>,
     /// Writes a line of JSON about each request to standard error.
     pub logs: bool,
 }
@@ -129,6 +132,7 @@ impl Up {
                 slots: settings.slots,
                 bytes_per_second: bytes_per_second(server.speed_millionths),
                 cluster: Some(cluster.clone()),
+                upkeep: settings.upkeep.clone(),
                 tls: None,
                 logs: settings.logs,
             };

@@ -280,6 +280,7 @@ impl Net {
             slots: 4,
             bytes_per_second: None,
             cluster: None,
+            upkeep: None,
             tls: None,
             logs: false,
         };
@@ -394,7 +395,7 @@ impl Net {
     }
 
     async fn carry(self: Arc<Self>, from: Place, request: Request) -> Result<Answer, StoreError> {
-        let Request { method, url, headers, what, name } = request;
+        let Request { method, url, headers, what, name, .. } = request;
         let fail = |problem: Problem| Err(StoreError { address: name.clone(), problem });
         let node = url.host_str().and_then(|host| host.strip_prefix('s')?.parse::<usize>().ok()).unwrap();
         let to = Place::Node(node);

@@ -8,14 +8,16 @@ use std::time::Duration;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use evenkeel_store::cluster::redirect::{HELD, HOME, OF};
+use evenkeel_store::cluster::redirect::{HELD, HOME, MAINTENANCE, OF};
 use evenkeel_store::cluster::{Held, Redirect, Seen, Servers, encoded};
 use evenkeel_store::{Payload, Problem, StoreError, Written};
 use futures_util::StreamExt;
 use futures_util::stream;
+use hyper::Method;
 use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH};
+use serde_json::{Value, json};
 use tokio::sync::{OnceCell, Semaphore, SemaphorePermit};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::content::Part;
 #[cfg(test)]
@@ -27,6 +29,8 @@ const LEFT_ALONE: Duration = Duration::from_secs(5);
 const MOST_FAILURES: u32 = 3;
 /// How long a server may say that it is busy.
 const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the home of an object may take to name what was written into it: it may have to copy the rest.
+const ANSWERED_WITHIN: Duration = Duration::from_mins(5);
 /// How often a write is tried where it is not known what became of it, or where somebody else came first.
 const MOST_ATTEMPTS: usize = 3;
 /// The object by which a server shows whether it carries out conditional writes.
@@ -39,6 +43,8 @@ const N_DELETED_AT_ONCE: usize = 16;
 pub(super) struct Access {
     pub(super) servers: Arc<Servers>,
     pub(super) bucket: String,
+    /// Whether nodes are told that transfers are a maintainer's.
+    is_maintenance: bool,
     states: Vec<State>,
     n_transfers: AtomicU64,
     /// The server, the bytes and the start of each transfer under way.
@@ -99,7 +105,22 @@ impl Access {
         };
         let states = servers.all().iter().map(state).collect();
         let bucket = bucket.to_owned();
-        Self { servers, bucket, states, n_transfers: AtomicU64::new(0), under_way: Mutex::default() }
+        let (n_transfers, under_way) = (AtomicU64::new(0), Mutex::default());
+        Self { servers, bucket, is_maintenance: false, states, n_transfers, under_way }
+    }
+
+    /// The same for a maintainer.
+    pub(super) fn of_maintainer(servers: Arc<Servers>, bucket: &str) -> Self {
+        Self { is_maintenance: true, ..Self::new(servers, bucket, 1) }
+    }
+
+    /// The headers by which nodes know a maintainer.
+    pub(super) fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if self.is_maintenance {
+            headers.insert(MAINTENANCE, HeaderValue::from_static("1"));
+        }
+        headers
     }
 
     pub(super) fn name(&self, server: usize) -> &str {
@@ -209,6 +230,61 @@ impl Access {
         Ok(Before { seen, pieces })
     }
 
+    /// Has held pieces named as parts of an object by its home, each with the offset where it belongs.
+    ///
+    /// Where the answer is lost it is looked whether they are named: they are never offered twice after that, since their names
+    /// are used once.
+    pub(super) async fn name_extents(
+        &self,
+        home: usize,
+        key: &str,
+        extents: &[(u64, Held)],
+    ) -> Result<(), Fault> {
+        let server = self.servers.all().get(home);
+        let Some(control) = server.and_then(|server| server.control.as_ref()) else {
+            return Err(Fault::Local(format!(
+                "its home {} is no node, and only nodes write into objects",
+                self.name(home)
+            )));
+        };
+        let control = control.without_timeouts();
+        let rows: Vec<_> = extents
+            .iter()
+            .map(|(offset, Held { server, key, bytes, crc32c })| {
+                json!({"offset": offset, "bytes": bytes, "server": server, "key": key, "crc32c": crc32c})
+            })
+            .collect();
+        let what = json!({"bucket": self.bucket, "key": key, "extents": rows});
+        let (begun, mut pause) = (Instant::now(), Duration::from_millis(50));
+        let error = loop {
+            let said = control.say::<Value>(Method::POST, "v1/extents", Some(&what));
+            match timeout(ANSWERED_WITHIN, said).await {
+                Ok(Ok(_)) => return Ok(()),
+                // It is busy, and has not done it.
+                Ok(Err(StoreError { problem: Problem::Refused { .. }, .. }))
+                    if begun.elapsed() < PATIENCE =>
+                {
+                    sleep(pause).await;
+                    pause = (2 * pause).min(Duration::from_secs(2));
+                }
+                Ok(Err(error)) => break error,
+                Err(_) => break Problem::TimedOut.at(control.address()),
+            }
+        };
+        if let Ok(now) = self.before(home, key).await {
+            let starts = now.pieces.iter().scan(0, |at, piece| {
+                let start = *at;
+                *at += piece.bytes;
+                Some((start, piece.clone()))
+            });
+            let named: Vec<(u64, Held)> = starts.collect();
+            if extents.iter().all(|extent| named.contains(extent)) {
+                return Ok(());
+            }
+        }
+        Err(judged(error, None))
+    }
+
     /// Waits until a server has room for a transfer.
     pub(super) async fn slot(&self, server: usize) -> Option<SemaphorePermit<'_>> {
         // It is never closed.
@@ -309,6 +385,8 @@ impl Access {
         payload: impl Fn() -> Payload,
     ) -> Result<Written, StoreError> {
         let (begun, mut pause) = (Instant::now(), Duration::from_millis(50));
+        let mut headers = headers.clone();
+        headers.extend(self.headers());
         loop {
             let put = self.servers.endpoint(server)?.put(&self.bucket, key, headers.clone(), payload()).await;
             match put {

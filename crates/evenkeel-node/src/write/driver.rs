@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use evenkeel::place::PlaceError;
 use evenkeel::policy::Live;
-use evenkeel_store::cluster::redirect::{HELD, NAMED_WITHIN};
+use evenkeel_store::cluster::redirect::{HELD, NAMED_WITHIN, STRIPE_BYTES};
 use evenkeel_store::cluster::{Held, Redirect, Servers};
 use futures_util::future::join_all;
 use futures_util::{Stream, StreamExt};
@@ -17,7 +17,7 @@ use tokio::time::{Instant, interval};
 
 use super::access::{Access, Before, Entry, Fault};
 use super::content::{Content, Part};
-use super::homes::{EXISTS, Look, Unsettled, look, redirect, settle};
+use super::homes::{EXISTS, Look, Unsettled, look, redirect, settle, write_into};
 use super::places::{Places, Placing, Wanted};
 use super::{Item, PutError, PutFailure, PutOptions, PutProgress, PutReport, PutServer};
 use crate::outside::fresh;
@@ -242,6 +242,9 @@ impl Writer {
         if asks && options.replicas > 1 {
             return Err(PutError::AsksForOne(policy.name));
         }
+        if options.offset.is_some() && options.replicas > 1 {
+            return Err(PutError::IntoOne);
+        }
         let speeds: Vec<(String, u64)> =
             servers.all().iter().map(|server| (server.name.clone(), server.speed_millionths)).collect();
         let placing = Placing {
@@ -333,7 +336,15 @@ impl Writer {
         let homes = self.homes(&job, None);
         job.homes.clone_from(&homes);
         self.jobs.insert(number, job);
+        let offset = self.options.offset;
         let look = async move {
+            if offset.is_some() {
+                let found = match bytes {
+                    0 => Err("it is empty, so there is nothing to write into the object".to_owned()),
+                    _ => Ok(homes.iter().map(|_| Look::Write(Before::default())).collect()),
+                };
+                return Step::Looked { job: number, found };
+            }
             let looks = homes.iter().map(|&home| look(&access, home, &key, content.as_ref(), overwrites));
             let found: Result<Vec<Look>, String> = join_all(looks).await.into_iter().collect();
             Step::Looked { job: number, found }
@@ -345,6 +356,10 @@ impl Writer {
     fn homes(&self, job: &Job, piece: Option<u64>) -> Vec<usize> {
         let n = self.options.replicas as usize;
         let (servers, bucket) = (&self.access.servers, &self.access.bucket);
+        if let (Some(piece), Some(offset)) = (piece, self.options.offset) {
+            let stripe = offset.saturating_add(job.range(piece).start) / STRIPE_BYTES;
+            return servers.homes_of_piece(bucket, &job.key, stripe, n);
+        }
         match piece.filter(|_| job.n_pieces > 1) {
             Some(piece) => servers.homes_of_piece(bucket, &job.key, piece, n),
             None => servers.homes(bucket, &job.key, n),
@@ -517,7 +532,7 @@ impl Writer {
     /// Sends the copies of a piece to these servers. Copies whose home is among them go there.
     fn send_copies(&mut self, number_of_job: u64, piece: u64, bytes: u64, servers: &[usize]) {
         let Some(job) = self.jobs.get_mut(&number_of_job) else { return };
-        let is_whole = job.n_pieces == 1;
+        let is_whole = job.n_pieces == 1 && self.options.offset.is_none();
         let to = dealt(servers, &job.homes);
         let sendings: Vec<Sending> = job
             .copies
@@ -699,7 +714,7 @@ impl Writer {
         let holders = holders.filter_map(|(held, _)| self.access.servers.find(&held.server));
         let others = job.homes.iter().copied().filter(|home| *home != own).chain(holders);
         let taken: Vec<usize> = tried.iter().copied().chain(others).collect();
-        let (home, is_whole) = (job.copies[copy].home, job.n_pieces == 1);
+        let (home, is_whole) = (job.copies[copy].home, job.n_pieces == 1 && self.options.offset.is_none());
         let Some(server) = self.places.instead(&taken, bytes) else { return false };
         let is_home = is_whole && server == home;
         if let Some(job) = self.jobs.get_mut(&number) {
@@ -751,6 +766,13 @@ impl Writer {
             .map(|copy| (copy.home, copy.before.clone(), redirect(&copy.pieces)))
             .collect();
         let (key, overwrites) = (job.key.clone(), self.options.overwrite);
+        if let Some(offset) = self.options.offset {
+            self.tasks.spawn(async move {
+                let settled = write_into(&access, &key, offset, entries).await;
+                Step::Settled { job: number, settled }
+            });
+            return;
+        }
         self.tasks.spawn(async move {
             #[cfg(test)]
             if Mistake::AcknowledgesFirst.is_made() {

@@ -12,6 +12,8 @@ use super::content::{Content, crc32c};
 #[cfg(test)]
 use crate::outside::simulated::Mistake;
 
+/// Pieces that a home is asked to name at once. They become part of the object in one step.
+const MOST_NAMED: usize = 256;
 pub(super) const EXISTS: &str = "there is another object of this name; --overwrite replaces it";
 
 /// What is at a home.
@@ -102,6 +104,44 @@ fn summed(
         }
     }
     (n_settled, old, why.map(|why| (why, is_unsure)))
+}
+
+/// Has the home of an object name what was written into it from an offset on. Nothing is left.
+pub(super) async fn write_into(
+    access: &Access,
+    key: &str,
+    offset: u64,
+    entries: Vec<(usize, Before, Redirect)>,
+) -> Result<usize, Unsettled> {
+    let mut n_named = 0;
+    for (home, _, redirect) in entries {
+        let mut at = offset;
+        let extents = redirect.pieces.into_iter().map(|piece| {
+            let start = at;
+            at = at.saturating_add(piece.bytes);
+            (start, piece)
+        });
+        let extents: Vec<(u64, Held)> = extents.collect();
+        for some in extents.chunks(MOST_NAMED) {
+            let (why, is_unsure) = match access.name_extents(home, key, some).await {
+                Ok(()) => {
+                    n_named += some.len();
+                    continue;
+                }
+                Err(Fault::Exists) => ("it was written meanwhile".to_owned(), false),
+                Err(Fault::Local(why)) => (why, false),
+                Err(Fault::Server { error, is_unsure }) => {
+                    let why =
+                        format!("its home {} did not name what was written: {error}", access.name(home));
+                    (why, is_unsure)
+                }
+            };
+            let why =
+                if n_named == 0 { why } else { format!("{why}; the first {n_named} pieces are written") };
+            return Err(Unsettled { why, is_unsure: is_unsure || n_named > 0, n_settled: 0 });
+        }
+    }
+    Ok(0)
 }
 
 /// Looks what is at a home of an object.

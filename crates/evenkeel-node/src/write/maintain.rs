@@ -3,14 +3,18 @@
 //! Whatever is changed is changed under the condition that the entry at home is still the one that was seen. So a write
 //! that comes meanwhile wins, and where a server has no conditional writes nothing is moved.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::ops::{AddAssign, Range};
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use bytes::Bytes;
-use evenkeel_store::cluster::redirect::{HELD, HOME, NAMED_WITHIN, OF};
+use crc_fast::{CrcAlgorithm, checksum_combine};
+use evenkeel_store::cluster::redirect::{HELD, HOME, NAMED_WITHIN, OF, STRIPE_BYTES};
 use evenkeel_store::cluster::{Held, Listing, Redirect, Servers, Stored, decoded};
 use evenkeel_store::{Problem, StoreError};
+use futures_util::future::join_all;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{StreamExt, TryStreamExt};
 use hyper::header::HeaderMap;
@@ -22,6 +26,8 @@ use super::content::{Content, Part};
 use super::driver::{TOO_LONG, dealt};
 use crate::outside::fresh;
 
+/// Even pieces that are joined if there are more, and they are small: no object is written in so many.
+const MOST_APART: usize = 10_000;
 /// Entries that are remembered while pieces are looked through.
 const MOST_REMEMBERED: usize = 10_000;
 /// They are looked at again after this time, which is short beside that in which a piece may still be named.
@@ -112,6 +118,68 @@ pub struct Maintained {
     pub was_stopped: bool,
 }
 
+impl Maintained {
+    /// What one step adds.
+    pub(crate) fn of(what: &Maintenance) -> Self {
+        let nothing = Self::default();
+        match what {
+            Maintenance::Home { bytes, .. } => Self { n_home: 1, bytes: *bytes, ..nothing },
+            Maintenance::Pieces { n_pieces, bytes, .. } => {
+                Self { n_pieces: *n_pieces as u64, bytes: *bytes, ..nothing }
+            }
+            Maintenance::Orphan { bytes, .. } => Self { n_orphans: 1, orphan_bytes: *bytes, ..nothing },
+            Maintenance::LeftAlone { .. } => Self { n_left_alone: 1, ..nothing },
+            Maintenance::Failed { .. } => Self { n_failed: 1, ..nothing },
+        }
+    }
+}
+
+impl AddAssign for Maintained {
+    fn add_assign(&mut self, other: Self) {
+        self.n_home += other.n_home;
+        self.n_pieces += other.n_pieces;
+        self.bytes += other.bytes;
+        self.n_orphans += other.n_orphans;
+        self.orphan_bytes += other.orphan_bytes;
+        self.n_left_alone += other.n_left_alone;
+        self.n_failed += other.n_failed;
+        self.was_stopped |= other.was_stopped;
+    }
+}
+
+/// A node that maintains what it is the home of and what it holds, and nothing else: so no two of them do the same.
+#[async_trait]
+pub(crate) trait Maintainer: Sync {
+    /// Its number in the cluster.
+    fn server(&self) -> usize;
+
+    /// Whether orphans are looked for this time, too.
+    fn collects(&self) -> bool;
+
+    /// Waits until it has nothing else to do.
+    async fn ready(&self);
+
+    /// Why bytes should not be moved from or to a server now, if they should not.
+    async fn objection(&self, server: usize) -> Option<String>;
+
+    /// The most bytes per second that are moved now.
+    fn rate(&self) -> Option<u64>;
+}
+
+/// The buckets of all servers, by name, and the servers that could not tell theirs.
+pub async fn buckets(servers: &Servers) -> (Vec<String>, Vec<(String, StoreError)>) {
+    let ask = |server: usize| async move { servers.endpoint(server)?.buckets().await };
+    let asked = join_all((0..servers.all().len()).map(ask)).await;
+    let (mut names, mut failures) = (BTreeSet::new(), Vec::new());
+    for (server, found) in servers.all().iter().zip(asked) {
+        match found {
+            Ok(found) => names.extend(found),
+            Err(error) => failures.push((server.name.clone(), error)),
+        }
+    }
+    (names.into_iter().collect(), failures)
+}
+
 /// Brings the objects of a bucket home and collects orphans. Tells what it does, after it is done.
 pub async fn maintain(
     servers: Arc<Servers>,
@@ -120,9 +188,35 @@ pub async fn maintain(
     stopped: watch::Receiver<bool>,
     tell: &mut (dyn FnMut(&Maintenance) + Send),
 ) -> Result<Maintained, StoreError> {
-    let access = Arc::new(Access::new(Arc::clone(&servers), bucket, 1));
-    let mut run = Run { access, how, tell, stopped, done: Maintained::default() };
-    let mut listing = Listing::new(servers, bucket, &how.prefix);
+    run(servers, bucket, how, None, stopped, tell).await
+}
+
+/// The same for what one node is the home of, and for the orphans that it holds.
+pub(crate) async fn maintain_own(
+    servers: Arc<Servers>,
+    bucket: &str,
+    how: &Maintaining,
+    own: &dyn Maintainer,
+    tell: &mut (dyn FnMut(&Maintenance) + Send),
+) -> Result<Maintained, StoreError> {
+    let (_stop, stopped) = watch::channel(false);
+    run(servers, bucket, how, Some(own), stopped, tell).await
+}
+
+async fn run(
+    servers: Arc<Servers>,
+    bucket: &str,
+    how: &Maintaining,
+    own: Option<&dyn Maintainer>,
+    stopped: watch::Receiver<bool>,
+    tell: &mut (dyn FnMut(&Maintenance) + Send),
+) -> Result<Maintained, StoreError> {
+    let access = Arc::new(Access::of_maintainer(Arc::clone(&servers), bucket));
+    let mut run = Run { access, how, own, tell, stopped, done: Maintained::default() };
+    let mut listing = match own {
+        None => Listing::new(servers, bucket, &how.prefix),
+        Some(own) => Listing::of_server(servers, own.server(), bucket, &how.prefix),
+    };
     while let Some(page) = listing.next().await? {
         for found in page {
             for at in found.at {
@@ -140,7 +234,12 @@ pub async fn maintain(
     for (server, error) in listing.failures() {
         run.say(&failed(run.access.name(server), error));
     }
-    for server in 0..run.access.servers.all().len() {
+    let holders = match own {
+        None => 0..run.access.servers.all().len(),
+        Some(own) if own.collects() => own.server()..own.server() + 1,
+        Some(_) => 0..0,
+    };
+    for server in holders {
         if let Err(error) = run.collect(server).await {
             run.say(&failed(run.access.name(server), &error));
         }
@@ -155,6 +254,7 @@ fn failed(what: &str, why: &impl ToString) -> Maintenance {
 struct Run<'a> {
     access: Arc<Access>,
     how: &'a Maintaining,
+    own: Option<&'a dyn Maintainer>,
     tell: &'a mut (dyn FnMut(&Maintenance) + Send),
     stopped: watch::Receiver<bool>,
     done: Maintained,
@@ -167,22 +267,7 @@ impl Run<'_> {
     }
 
     fn say(&mut self, what: &Maintenance) {
-        match what {
-            Maintenance::Home { bytes, .. } => {
-                self.done.n_home += 1;
-                self.done.bytes += bytes;
-            }
-            Maintenance::Pieces { n_pieces, bytes, .. } => {
-                self.done.n_pieces += *n_pieces as u64;
-                self.done.bytes += bytes;
-            }
-            Maintenance::Orphan { bytes, .. } => {
-                self.done.n_orphans += 1;
-                self.done.orphan_bytes += bytes;
-            }
-            Maintenance::LeftAlone { .. } => self.done.n_left_alone += 1,
-            Maintenance::Failed { .. } => self.done.n_failed += 1,
-        }
+        self.done += Maintained::of(what);
         (self.tell)(what);
     }
 
@@ -217,12 +302,17 @@ impl Run<'_> {
                 return;
             }
         }
-        let bytes: u64 = moves.iter().map(|(piece, _)| redirect.pieces[*piece].bytes).sum();
+        if let Some(why) = self.objection(redirect, &moves).await {
+            self.leave(key, &why);
+            return;
+        }
+        let moved = moves.iter().flat_map(|one| &redirect.pieces[one.pieces.clone()]);
+        let (bytes, n_pieces) = moved.fold((0, 0), |(bytes, n), piece| (bytes + piece.bytes, n + 1));
         let what = if let [piece] = redirect.pieces.as_slice() {
             let (key, from, to) = (key.to_owned(), piece.server.clone(), access.name(home).to_owned());
             Maintenance::Home { key, from, to, bytes }
         } else {
-            Maintenance::Pieces { key: key.to_owned(), n_pieces: moves.len(), bytes }
+            Maintenance::Pieces { key: key.to_owned(), n_pieces, bytes }
         };
         if !self.how.apply {
             self.say(&what);
@@ -238,26 +328,56 @@ impl Run<'_> {
             Err(Fault::Local(why)) => self.say(&failed(key, &why)),
             Err(Fault::Server { error, .. }) => self.say(&failed(key, &error)),
         }
-        if let Some(rate) = self.how.rate.filter(|rate| *rate > 0) {
-            sleep(Duration::from_secs_f64(bytes as f64 / rate as f64)).await;
+        let rate = self.own.map_or(self.how.rate, Maintainer::rate).filter(|rate| *rate > 0);
+        if let Some(rate) = rate {
+            let mut stopped = self.stopped.clone();
+            tokio::select! {
+                () = sleep(Duration::from_secs_f64(bytes as f64 / rate as f64)) => {}
+                Ok(_) = stopped.wait_for(|is_stopped| *is_stopped) => {}
+            }
         }
     }
 
-    /// The pieces that are elsewhere than by default, and where they belong.
-    fn moves(&self, key: &str, home: usize, copy: usize, redirect: &Redirect) -> Vec<(usize, usize)> {
+    /// Waits until a node that maintains itself has nothing else to do. Then, whether others have.
+    async fn objection(&mut self, redirect: &Redirect, moves: &[Move]) -> Option<String> {
+        let own = self.own?;
+        own.ready().await;
         let servers = &self.access.servers;
-        if redirect.pieces.len() == 1 {
-            return vec![(0, home)];
+        let from = moves.iter().flat_map(|one| &redirect.pieces[one.pieces.clone()]);
+        let from = from.filter_map(|piece| servers.find(&piece.server));
+        let concerned: BTreeSet<usize> = from.chain(moves.iter().map(|one| one.to)).collect();
+        for server in concerned.into_iter().filter(|server| *server != own.server()) {
+            let objection = own.objection(server).await;
+            if objection.is_some() {
+                return objection;
+            }
+        }
+        None
+    }
+
+    /// The pieces that are elsewhere than by default, and where they belong. Pieces of an object that was cut by [`put`](super::put())
+    /// are counted. Where it was written into, they belong to stripes of the object, and the small ones of a stripe are joined.
+    fn moves(&self, key: &str, home: usize, copy: usize, redirect: &Redirect) -> Vec<Move> {
+        let servers = &self.access.servers;
+        if let [piece] = redirect.pieces.as_slice() {
+            return if piece.is_hole() { Vec::new() } else { vec![Move { pieces: 0..1, to: home }] };
         }
         let n = self.how.replicas as usize;
         let homes = servers.homes(&self.access.bucket, key, n);
-        let default = |piece: usize| {
-            let of_piece = servers.homes_of_piece(&self.access.bucket, key, piece as u64, n);
+        let default = |number: u64| {
+            let of_piece = servers.homes_of_piece(&self.access.bucket, key, number, n);
             dealt(&of_piece, &homes).get(copy).copied().flatten().unwrap_or(home)
         };
-        let pieces = redirect.pieces.iter().enumerate();
-        let moves = pieces.map(|(number, piece)| (number, default(number), servers.find(&piece.server)));
-        moves.filter(|(_, to, at)| Some(*to) != *at).map(|(number, to, _)| (number, to)).collect()
+        let groups = if is_even(&redirect.pieces) {
+            (0..redirect.pieces.len()).map(|piece| (piece as u64, piece..piece + 1)).collect()
+        } else {
+            stripes(&redirect.pieces)
+        };
+        let moves = groups.into_iter().map(|(number, pieces)| Move { pieces, to: default(number) });
+        let is_due = |one: &Move| {
+            one.pieces.len() > 1 || servers.find(&redirect.pieces[one.pieces.start].server) != Some(one.to)
+        };
+        moves.filter(is_due).collect()
     }
 
     /// Deletes the pieces at a server that nothing names.
@@ -274,6 +394,9 @@ impl Run<'_> {
             for piece in page.objects {
                 if self.is_stopped() {
                     return Ok(());
+                }
+                if let Some(own) = self.own {
+                    own.ready().await;
                 }
                 if since.elapsed() > REMEMBERED {
                     (known, since) = (HashMap::new(), Instant::now());
@@ -299,6 +422,45 @@ impl Run<'_> {
             }
         }
     }
+}
+
+/// Pieces that go to a server together, as one.
+struct Move {
+    pieces: Range<usize>,
+    to: usize,
+}
+
+/// Whether pieces are cut as [`put`](super::put()) does it, and are not so many that they should be joined.
+fn is_even(pieces: &[Held]) -> bool {
+    let (Some(first), Some(last)) = (pieces.first(), pieces.last()) else { return true };
+    let (bytes, n) = (first.bytes, pieces.len());
+    let is_cut = pieces[..n - 1].iter().all(|piece| piece.bytes == bytes) && last.bytes <= bytes;
+    is_cut && (n <= MOST_APART || bytes >= STRIPE_BYTES) && !pieces.iter().any(Held::is_hole)
+}
+
+/// Neighbours that begin in the same stripe, and are not larger than one together; each with the number of the stripe.
+fn stripes(pieces: &[Held]) -> Vec<(u64, Range<usize>)> {
+    let (mut groups, mut start, mut joined) = (Vec::<(u64, Range<usize>)>::new(), 0, 0);
+    for (number, piece) in pieces.iter().enumerate() {
+        let stripe = start / STRIPE_BYTES;
+        start += piece.bytes;
+        if piece.is_hole() {
+            continue;
+        }
+        match groups.last_mut() {
+            Some((last, group))
+                if *last == stripe && group.end == number && joined + piece.bytes <= STRIPE_BYTES =>
+            {
+                group.end += 1;
+                joined += piece.bytes;
+            }
+            _ => {
+                groups.push((stripe, number..number + 1));
+                joined = piece.bytes;
+            }
+        }
+    }
+    groups
 }
 
 /// What is known of a held piece.
@@ -379,7 +541,7 @@ async fn unchanged(access: &Access, home: usize, key: &str, redirect: &Redirect)
 
 async fn bring_home(access: &Arc<Access>, key: &str, home: usize, redirect: &Redirect) -> Result<(), Fault> {
     let before = unchanged(access, home, key, redirect).await?;
-    let part = held(access, &redirect.pieces[0])?;
+    let part = held(access, &redirect.pieces)?;
     let (before, _) = access.settle(home, key, before, false, &Entry::Whole(&part)).await?;
     access.drop_pieces(&before.pieces, Some(key)).await;
     Ok(())
@@ -391,27 +553,35 @@ async fn rearrange(
     key: &str,
     home: usize,
     redirect: &Redirect,
-    moves: &[(usize, usize)],
+    moves: &[Move],
 ) -> Result<(), Fault> {
     let before = unchanged(access, home, key, redirect).await?;
     let id = fresh().map_err(|error| Fault::Local(error.to_string()))?;
-    let (mut pieces, mut new, mut old) = (redirect.pieces.clone(), Vec::new(), Vec::new());
+    let (mut pieces, mut next, mut new, mut old) = (Vec::new(), 0, Vec::new(), Vec::new());
     let (mut fault, begun) = (None, Instant::now());
-    for &(number, to) in moves {
-        let name = format!("{HELD}{id:032x}/{number}");
+    for Move { pieces: moved, to } in moves {
+        let name = format!("{HELD}{id:032x}/{}", moved.start);
         let copied = async {
-            let part = held(access, &redirect.pieces[number])?;
-            access.hold(to, key, home, &name, &part).await
+            let part = held(access, &redirect.pieces[moved.clone()])?;
+            access.hold(*to, key, home, &name, &part).await?;
+            let (server, bytes) = (access.name(*to).to_owned(), part.bytes());
+            Ok(Held { server, key: name.clone(), bytes, crc32c: part.crc32c })
         };
-        if let Err(error) = copied.await {
-            fault = Some(error);
-            break;
+        match copied.await {
+            Ok(piece) => {
+                pieces.extend_from_slice(&redirect.pieces[next..moved.start]);
+                pieces.push(piece.clone());
+                new.push(piece);
+            }
+            Err(error) => {
+                fault = Some(error);
+                break;
+            }
         }
-        old.push(pieces[number].clone());
-        access.name(to).clone_into(&mut pieces[number].server);
-        pieces[number].key = name;
-        new.push(pieces[number].clone());
+        old.extend_from_slice(&redirect.pieces[moved.clone()]);
+        next = moved.end;
     }
+    pieces.extend_from_slice(&redirect.pieces[next..]);
     if begun.elapsed() > NAMED_WITHIN {
         fault.get_or_insert(Fault::Local(TOO_LONG.to_owned()));
     }
@@ -431,35 +601,45 @@ async fn rearrange(
     settled
 }
 
-/// A held piece, ready to be sent.
-fn held(access: &Arc<Access>, piece: &Held) -> Result<Part, Fault> {
-    let Some(server) = access.servers.find(&piece.server) else {
-        return Err(Fault::Local(format!("there is no server {} in the cluster file", piece.server)));
-    };
-    let content = HeldContent { access: Arc::clone(access), server, piece: piece.clone() };
-    Ok(Part::of_known(Arc::new(content), piece.bytes, piece.crc32c))
+/// Held pieces as one, ready to be sent.
+fn held(access: &Arc<Access>, pieces: &[Held]) -> Result<Part, Fault> {
+    let (mut found, mut bytes, mut crc) = (Vec::new(), 0, 0);
+    for piece in pieces {
+        let Some(server) = access.servers.find(&piece.server) else {
+            return Err(Fault::Local(format!("there is no server {} in the cluster file", piece.server)));
+        };
+        found.push((server, piece.key.clone()));
+        bytes += piece.bytes;
+        crc = checksum_combine(CrcAlgorithm::Crc32Iscsi, crc, piece.crc32c.into(), piece.bytes);
+    }
+    let content = HeldContent { access: Arc::clone(access), pieces: found, bytes };
+    Ok(Part::of_known(Arc::new(content), bytes, crc as u32))
 }
 
-/// The bytes of a piece, read from its holder.
+/// The bytes of pieces, read from their holders.
 #[derive(Debug)]
 struct HeldContent {
     access: Arc<Access>,
-    server: usize,
-    piece: Held,
+    /// The server of each, and its name there.
+    pieces: Vec<(usize, String)>,
+    bytes: u64,
 }
 
 impl Content for HeldContent {
     fn bytes(&self) -> u64 {
-        self.piece.bytes
+        self.bytes
     }
 
     /// All of it: parts are never asked for.
-    fn read(&self, _: std::ops::Range<u64>) -> BoxStream<'static, std::io::Result<Bytes>> {
-        let (access, server, key) = (Arc::clone(&self.access), self.server, self.piece.key.clone());
-        let begun = async move {
-            let endpoint = access.servers.endpoint(server)?;
-            endpoint.get(&access.bucket, &key, None, HeaderMap::new()).await.map(|(_, body)| body)
-        };
-        stream::once(begun).try_flatten().map_err(std::io::Error::other).boxed()
+    fn read(&self, _: Range<u64>) -> BoxStream<'static, std::io::Result<Bytes>> {
+        let access = Arc::clone(&self.access);
+        let bodies = stream::iter(self.pieces.clone()).then(move |(server, key)| {
+            let access = Arc::clone(&access);
+            async move {
+                let endpoint = access.servers.endpoint(server)?;
+                endpoint.get(&access.bucket, &key, None, access.headers()).await.map(|(_, body)| body)
+            }
+        });
+        bodies.try_flatten().map_err(std::io::Error::other).boxed()
     }
 }

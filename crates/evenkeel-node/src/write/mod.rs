@@ -18,7 +18,8 @@ use std::time::Duration;
 
 pub use content::{Content, FileContent};
 pub use driver::put;
-pub use maintain::{Maintained, Maintaining, Maintenance, maintain};
+pub use maintain::{Maintained, Maintaining, Maintenance, buckets, maintain};
+pub(crate) use maintain::{Maintainer, maintain_own};
 pub use places::Placement;
 pub use remove::{Removed, remove};
 
@@ -26,6 +27,9 @@ use std::sync::Arc;
 
 use evenkeel::place::PlaceError;
 use evenkeel_store::StoreError;
+use evenkeel_store::cluster::{Held, Servers};
+
+use access::Access;
 
 /// An object to be written.
 #[derive(Clone, Debug)]
@@ -43,6 +47,9 @@ pub struct PutOptions {
     pub placement: Placement,
     /// Whether objects that are there with other content are replaced.
     pub overwrite: bool,
+    /// Writes into objects from this byte on, in place of what is there. Objects that are not there are made, and read as zeros
+    /// before it. With more than 256 pieces it is not one step.
+    pub offset: Option<u64>,
     /// Writes that are placed together at most.
     pub window: usize,
     /// How long a write waits for others, and how much work is placed together at most.
@@ -71,6 +78,7 @@ impl PutOptions {
         Self {
             placement,
             overwrite: false,
+            offset: None,
             window: 200,
             window_time: Duration::from_millis(500),
             piece_bytes: 16 << 20,
@@ -165,6 +173,10 @@ pub enum PutError {
     CannotAsk { name: &'static str, server: String },
     #[error("{0} asks two servers for each object, so it cannot write copies; choose another placement")]
     AsksForOne(&'static str),
+    #[error(
+        "what has several copies cannot be written into: they could not be kept the same; write the whole object"
+    )]
+    IntoOne,
     #[error("{path}: {why}")]
     Log { path: String, why: String },
     #[error("no server of the cluster can be used: {0}")]
@@ -173,4 +185,10 @@ pub enum PutError {
     NoRandomness(std::io::Error),
     #[error("a part of the program has failed: {0}; this is a bug in evenkeel, please report it")]
     Internal(String),
+}
+
+/// Deletes pieces of an object that nothing names any more, if they say themselves that they are of it. Returns how many are
+/// left.
+pub(crate) async fn drop_pieces(servers: Arc<Servers>, bucket: &str, of: &str, pieces: &[Held]) -> usize {
+    Access::new(servers, bucket, 1).drop_pieces(pieces, Some(of)).await
 }

@@ -30,6 +30,7 @@ fn settings(name: &str, cluster: Option<Cluster>) -> Settings {
         bytes_per_second: None,
         cluster,
         tls: None,
+        upkeep: None,
         logs: false,
     }
 }
@@ -453,6 +454,7 @@ async fn nodes_come_up_again_as_they_were() {
         port: None,
         speeds: [("s3".to_owned(), 100_000)].into(),
         slots: 4,
+        upkeep: None,
         logs: false,
     };
     let up = Up::start(&settings, open).unwrap();

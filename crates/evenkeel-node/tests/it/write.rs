@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use evenkeel_node::node::Upkeep;
 use evenkeel_node::node::store::folder::{self, Folder};
 use evenkeel_node::node::up::{Up, UpSettings};
 use evenkeel_node::write::{
@@ -23,7 +24,7 @@ use tokio::sync::watch;
 
 use super::noise;
 
-const BUCKET: &str = "data";
+pub(crate) const BUCKET: &str = "data";
 
 /// Nodes, and the folder that they live in.
 pub(crate) struct Nodes {
@@ -35,8 +36,13 @@ pub(crate) struct Nodes {
 
 impl Nodes {
     pub(crate) fn start(n: u32) -> Self {
+        Self::start_with(n, None)
+    }
+
+    /// Nodes that maintain themselves so.
+    pub(crate) fn start_with(n: u32, upkeep: Option<Upkeep>) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let up = up(folder.path(), Some(n));
+        let up = up_with(&UpSettings { upkeep, ..settings(folder.path(), Some(n)) });
         let cluster = Cluster::read(up.cluster()).unwrap();
         let servers = Arc::new(Servers::open(&cluster).unwrap());
         Self { folder, up: Some(up), cluster, servers }
@@ -55,6 +61,12 @@ impl Nodes {
         std::fs::write(&path, evenkeel_store::cluster::write(&others, "credentials")).unwrap();
         self.up = Some(up_again(self.folder.path()));
         std::fs::write(&path, text).unwrap();
+    }
+
+    /// Stops all nodes, and starts them again on what they have.
+    pub(crate) async fn restart(&mut self) {
+        self.up.take().unwrap().stop(Duration::from_secs(5)).await;
+        self.up = Some(up_again(self.folder.path()));
     }
 
     /// Makes a node slow.
@@ -83,7 +95,7 @@ impl Nodes {
     }
 
     /// Reads all with `get`, and compares.
-    async fn assert_reads(&self, items: &BTreeMap<String, Vec<u8>>) {
+    pub(crate) async fn assert_reads(&self, items: &BTreeMap<String, Vec<u8>>) {
         let to = tempfile::tempdir().unwrap();
         let (_stop, stopped) = watch::channel(false);
         let catalogue = Arc::new(self.catalogue().await);
@@ -95,8 +107,20 @@ impl Nodes {
         }
     }
 
+    /// Says something to the control port of a node.
+    pub(crate) async fn say(
+        &self,
+        server: usize,
+        method: Method,
+        path: &str,
+        what: &Value,
+    ) -> Result<Value, StoreError> {
+        let what = Some(what).filter(|what| !what.is_null());
+        self.servers.all()[server].control.as_ref().unwrap().say(method, path, what).await
+    }
+
     /// All pieces that servers hold for others.
-    async fn held(&self) -> Vec<(String, String)> {
+    pub(crate) async fn held(&self) -> Vec<(String, String)> {
         let mut held = Vec::new();
         for server in self.servers.all() {
             let page = server.endpoint.list(BUCKET, ".evenkeel/held/", None).await;
@@ -106,14 +130,14 @@ impl Nodes {
         held
     }
 
-    async fn maintain(&self, apply: bool, grace: Duration) -> Maintained {
+    pub(crate) async fn maintain(&self, apply: bool, grace: Duration) -> Maintained {
         let how = Maintaining { prefix: String::new(), replicas: 1, apply, rate: None, grace };
         let (_stop, stopped) = watch::channel(false);
         maintain(Arc::clone(&self.servers), BUCKET, &how, stopped, &mut |_| {}).await.unwrap()
     }
 
     /// The object as a plain S3 client reads it at its home.
-    async fn plain(&self, key: &str) -> Result<Vec<u8>, StoreError> {
+    pub(crate) async fn plain(&self, key: &str) -> Result<Vec<u8>, StoreError> {
         let home = self.servers.homes(BUCKET, key, 1)[0];
         let endpoint = &self.servers.all()[home].endpoint;
         let (_, mut body) = endpoint.get(BUCKET, key, None, HeaderMap::new()).await?;
@@ -132,13 +156,17 @@ fn settings(folder: &Path, nodes: Option<u32>) -> UpSettings {
         port: None,
         speeds: BTreeMap::new(),
         slots: 16,
+        upkeep: None,
         logs: false,
     }
 }
 
 fn up(folder: &Path, nodes: Option<u32>) -> Up {
-    Up::start(&settings(folder, nodes), |path| Ok(Arc::new(Folder::open(path, folder::Options::default())?)))
-        .unwrap()
+    up_with(&settings(folder, nodes))
+}
+
+fn up_with(settings: &UpSettings) -> Up {
+    Up::start(settings, |path| Ok(Arc::new(Folder::open(path, folder::Options::default())?))).unwrap()
 }
 
 fn up_again(folder: &Path) -> Up {
@@ -150,7 +178,7 @@ pub(crate) fn options(placement: &str) -> PutOptions {
 }
 
 /// Objects of all sizes, none and several pieces among them.
-fn objects(seed: u64, n: u64) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn objects(seed: u64, n: u64) -> BTreeMap<String, Vec<u8>> {
     let size = |n: u64| match n % 8 {
         0 => 0,
         1 => 100_000,

@@ -119,11 +119,21 @@ struct Row {
 impl Listing {
     /// A listing of what begins with a prefix.
     pub fn new(servers: Arc<Servers>, bucket: &str, prefix: &str) -> Self {
+        Self::of(servers, |_| true, bucket, prefix)
+    }
+
+    /// The same of one server.
+    pub fn of_server(servers: Arc<Servers>, server: usize, bucket: &str, prefix: &str) -> Self {
+        Self::of(servers, |other| other == server, bucket, prefix)
+    }
+
+    fn of(servers: Arc<Servers>, is_asked: impl Fn(usize) -> bool, bucket: &str, prefix: &str) -> Self {
         let lane = |(server, member): (usize, &super::ClusterServer)| {
             let next = if member.control.is_some() { Next::Located(String::new()) } else { Next::Page(None) };
             Lane { server, found: VecDeque::new(), next, last: String::new(), known: String::new() }
         };
-        let lanes = servers.all().iter().enumerate().map(lane).collect();
+        let lanes =
+            servers.all().iter().enumerate().filter(|(server, _)| is_asked(*server)).map(lane).collect();
         Self { servers, bucket: bucket.to_owned(), prefix: prefix.to_owned(), lanes }
     }
 
@@ -241,8 +251,13 @@ async fn located(
         let stored = match redirect {
             None => Stored::Whole { bytes, etag: etag.trim_matches('"').to_owned() },
             Some(redirect) => {
-                let read =
-                    Redirect::parse(redirect.to_string().as_bytes()).map_err(|error| error.to_string());
+                let read = match redirect.get("error").and_then(Value::as_str) {
+                    // The node cannot read it itself.
+                    Some(error) => Err(error.to_owned()),
+                    None => {
+                        Redirect::parse(redirect.to_string().as_bytes()).map_err(|error| error.to_string())
+                    }
+                };
                 let read = read.and_then(|read| servers.unknown(&read).map_or(Ok(read), Err));
                 let at = |why| Problem::Damaged(why).at(format!("{}/{bucket}/{key}", control.address()));
                 read.map_or_else(|why| Stored::Unusable(at(why)), |read| Stored::Elsewhere(Arc::new(read)))

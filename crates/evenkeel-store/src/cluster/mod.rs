@@ -33,7 +33,7 @@ pub use credentials::{Credentials, NoCredentials};
 pub use listing::{At, Found, Listing, Stored};
 pub use redirect::{Held, Redirect};
 pub use servers::{ClusterServer, Load, Seen, Servers, Status, Usage, decoded, encoded};
-pub use source::{Keel, KeelAddress};
+pub use source::{Keel, KeelAddress, zeros};
 
 /// A larger file describes no cluster.
 const MOST_BYTES: u64 = 16 << 20;

@@ -85,8 +85,12 @@ pub struct Status {
     pub conditional_writes: Option<bool>,
     /// What it has to do.
     pub load: Load,
+    /// How long it has had nothing to do for clients, in milliseconds. Nothing while it has, or if it does not tell.
+    pub idle_ms: Option<u64>,
     /// What it holds.
     pub usage: Usage,
+    /// What its maintainer says, if it has one.
+    pub maintainer: Option<serde_json::Value>,
 }
 
 /// What a node has to do.
@@ -231,7 +235,8 @@ impl Servers {
 
     /// Why a redirect cannot be followed: it names a server that is not known.
     pub(super) fn unknown(&self, redirect: &Redirect) -> Option<String> {
-        let piece = redirect.pieces.iter().find(|piece| self.find(&piece.server).is_none())?;
+        let piece =
+            redirect.pieces.iter().find(|piece| !piece.is_hole() && self.find(&piece.server).is_none())?;
         let server = &piece.server;
         Some(format!("its redirect names the server `{server}`, which the cluster file does not have"))
     }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::str::FromStr;
 use std::sync::{Arc, PoisonError, RwLock};
 
+use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, checksum_combine};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
@@ -246,6 +247,12 @@ impl Keel {
                     let own = cuts(redirect);
                     if sizes.get_or_insert_with(|| own.clone()) == &own {
                         for (number, piece) in redirect.pieces.iter().enumerate() {
+                            if piece.is_hole() {
+                                // Whoever is asked for it, nobody is.
+                                let all = (0..self.names.len() as u32).map(|server| (server, String::new()));
+                                holders.insert(number, all.collect());
+                                continue;
+                            }
                             let server = self.servers.find(&piece.server).unwrap_or_default() as u32;
                             let at = holders.entry(number).or_default();
                             if at.iter().all(|(other, _)| *other != server) {
@@ -296,6 +303,16 @@ impl Keel {
         }
         None
     }
+}
+
+/// So many zeros.
+pub fn zeros(bytes: u64) -> BoxStream<'static, Result<Bytes, StoreError>> {
+    static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+    let chunks = stream::unfold(bytes, |left| async move {
+        let n = left.min(ZEROS.len() as u64);
+        (n > 0).then(|| (Ok(Bytes::from_static(&ZEROS[..n as usize])), left - n))
+    });
+    chunks.boxed()
 }
 
 /// The CRC-32C of a whole object, from those of its pieces.
@@ -359,6 +376,9 @@ impl Source for Keel {
             let at = |problem: Problem| problem.at(self.url(object));
             let place = self.place(object, server, &range);
             let (key, start, bytes) = place.ok_or_else(|| at(Problem::NotFound))?;
+            if key.is_empty() {
+                return Ok(zeros(range.end - range.start));
+            }
             let is_held = key.starts_with(super::redirect::HELD);
             let identity = object.identity.clone().filter(|_| !is_held);
             let mut headers = HeaderMap::new();

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::MOST_BYTES_OF_PAGE;
 use super::session::{self, RESERVED, RESERVED_IN_PATH, USUAL_REGION, sign_request};
-use super::xml::Page;
+use super::xml::{Elements, Page};
 use crate::Body;
 use crate::error::{Problem, StoreError};
 use crate::http::answer;
@@ -39,6 +39,8 @@ pub struct Endpoint {
     wire: Arc<dyn Wire>,
     keys: Credentials,
     region: String,
+    /// Whether its answers may take any time.
+    is_slow: bool,
 }
 
 /// What is sent.
@@ -118,6 +120,8 @@ pub struct Request {
     pub what: Payload,
     /// What it is about, as people know it.
     pub name: String,
+    /// Whether the answer may take any time: whoever asks watches it.
+    pub is_slow: bool,
 }
 
 /// What carries requests to servers and answers back. Tests put a network in its place that loses and delays them.
@@ -132,7 +136,7 @@ pub trait Wire: std::fmt::Debug + Send + Sync {
 #[derive(Debug)]
 pub(crate) struct Sockets {
     client: Client,
-    /// For bodies that may take long to send. Its requests have no timeout of their own.
+    /// For what may take long. Its requests have no timeout of their own.
     uploads: Client,
 }
 
@@ -144,10 +148,11 @@ impl Sockets {
 
 impl Wire for Sockets {
     fn send(&self, request: Request) -> BoxFuture<'_, Result<Answer, StoreError>> {
-        let Request { method, url, headers, what, name } = request;
+        let Request { method, url, headers, what, name, is_slow } = request;
+        let client = if is_slow { &self.uploads } else { &self.client };
         let request = match what {
-            Payload::Nothing => self.client.request(method, url).headers(headers),
-            Payload::Bytes(bytes) => self.client.request(method, url).headers(headers).body(bytes),
+            Payload::Nothing => client.request(method, url).headers(headers),
+            Payload::Bytes(bytes) => client.request(method, url).headers(headers).body(bytes),
             Payload::Stream(bytes, body) => {
                 let request = self.uploads.request(method, url).headers(headers);
                 let body = reqwest::Body::wrap_stream(body.map_err(std::io::Error::other));
@@ -181,13 +186,21 @@ impl Endpoint {
         let at = |what: String| Problem::Unsupported(what).at(address);
         let base = Url::parse(address).map_err(|error| at(format!("it is no address: {error}")))?;
         let keys = Credentials::new(access_key, secret_key, None, None, "cluster");
-        Ok(Self { base, wire, keys, region: USUAL_REGION.to_owned() })
+        Ok(Self { base, wire, keys, region: USUAL_REGION.to_owned(), is_slow: false })
     }
 
     /// The same server, with requests signed for a region.
     #[must_use]
     pub fn in_region(self, region: &str) -> Self {
         Self { region: region.to_owned(), ..self }
+    }
+
+    /// The same server, for requests that may take long to be answered. Whoever sends them watches the time.
+    #[must_use]
+    pub fn without_timeouts(&self) -> Self {
+        let Self { base, wire, keys, region, .. } = self;
+        let (base, wire, keys, region) = (base.clone(), Arc::clone(wire), keys.clone(), region.clone());
+        Self { base, wire, keys, region, is_slow: true }
     }
 
     /// Its address.
@@ -206,6 +219,18 @@ impl Endpoint {
             }
             other => other.map(drop),
         }
+    }
+
+    /// The names of all buckets that these keys see.
+    pub async fn buckets(&self) -> Result<Vec<String>, StoreError> {
+        let at = |problem: Problem| problem.at(self.name("", ""));
+        let response = self.send(Method::GET, "", "", &[], HeaderMap::new(), Payload::Nothing).await?;
+        let text = String::from_utf8(all(response.body, MOST_BYTES_OF_PAGE, || self.name("", "")).await?);
+        let found = text.map_err(|_| "it is not UTF-8".to_owned());
+        let found = found.and_then(|text| Elements::read(&text, &["Bucket"]));
+        let found =
+            found.map_err(|why| at(Problem::Damaged(format!("its buckets cannot be read: {why}"))))?;
+        Ok(found.rows.into_iter().filter_map(|(_, mut texts)| texts.remove("Name")).collect())
     }
 
     /// Whether there is such a bucket.
@@ -405,7 +430,7 @@ impl Endpoint {
         sign_request(&method, &url, &mut headers, &self.region, self.keys.clone(), signed)
             .map_err(|why| at(Problem::Unsupported(why)))?;
         let name = self.name(bucket, key);
-        let request = |what| Request { method, url, headers, what, name };
+        let request = |what| Request { method, url, headers, what, name, is_slow: self.is_slow };
         match what {
             Payload::Stream(bytes, body) => {
                 let pulse = Arc::new(Mutex::new(Pulse { at: Instant::now(), left: bytes }));

@@ -113,6 +113,8 @@ async fn show(folder: &Path, seed: u64) -> Result<Demo> {
         port: None,
         speeds: (1..=NODES).map(speed).collect(),
         slots: 16,
+        // Nobody else moves what the policies have placed.
+        upkeep: None,
         logs: false,
     };
     let up = Up::start(&settings, node::open)?;

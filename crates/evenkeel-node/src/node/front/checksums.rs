@@ -143,6 +143,12 @@ pub(super) fn shown(checksum: Option<&Checksum>) -> dto::Checksum {
     shown
 }
 
+/// The value of a CRC-32C.
+pub(super) fn crc32c(checksum: &Checksum) -> Option<u32> {
+    let value = Some(&checksum.value).filter(|_| checksum.algorithm == Algorithm::Crc32c.name());
+    Some(u32::from_be_bytes(decode(value?)?.try_into().ok()?))
+}
+
 /// What a client promises of the bytes that it sends.
 #[derive(Default)]
 pub(super) struct Promise {

@@ -13,10 +13,14 @@ mod errors;
 mod listing;
 mod multipart;
 mod objects;
+mod ranges;
 mod redirects;
+mod splice;
 
 use std::sync::Arc;
 
+use evenkeel_store::cluster::redirect::MAINTENANCE;
+use hyper::HeaderMap;
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, Bucket, CompleteMultipartUploadInput,
     CompleteMultipartUploadOutput, CopyObjectInput, CopyObjectOutput, CreateBucketInput, CreateBucketOutput,
@@ -33,6 +37,7 @@ use s3s::{S3, S3ErrorCode, S3Request, S3Response, S3Result};
 
 use self::attributes::timestamp;
 use self::errors::{later, missing, refuse, told};
+pub(in crate::node) use self::ranges::{Naming, Promised, Ranges, Wrote};
 pub use self::redirects::Peers;
 use super::gate::{Ask, Gate, Turn, Way};
 use super::store::Store;
@@ -45,11 +50,19 @@ pub(super) struct Front {
     pub(super) gate: Arc<Gate>,
     /// Who holds what redirects lead to, if the node knows the cluster.
     pub(super) peers: Option<Arc<Peers>>,
+    /// Objects that are written into.
+    pub(super) ranges: Arc<Ranges>,
 }
 
 impl Front {
     async fn enter(&self, way: Way, bytes: u64) -> S3Result<Turn> {
-        Ok(self.gate.enter(Ask { way, bytes }).await?)
+        Ok(self.gate.enter(Ask { way, bytes, is_maintenance: false }).await?)
+    }
+
+    /// The same for a request with these headers, which may be a maintainer's.
+    async fn enter_with(&self, way: Way, bytes: u64, headers: &HeaderMap) -> S3Result<Turn> {
+        let is_maintenance = headers.contains_key(MAINTENANCE);
+        Ok(self.gate.enter(Ask { way, bytes, is_maintenance }).await?)
     }
 
     /// Refuses what would add data to a node that is being emptied.

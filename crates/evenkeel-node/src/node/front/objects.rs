@@ -189,6 +189,7 @@ impl Front {
         })?;
         if view == View::Follow
             && let [held] = redirect.pieces.as_slice()
+            && !held.is_hole()
         {
             let holder = peers.holder(held).map_err(fail)?;
             let url = holder.presigned(bucket, &held.key, FOLLOW_SECONDS);
@@ -247,7 +248,7 @@ impl Front {
         let turn = if seen.is_redirect || range.is_empty() {
             None
         } else {
-            Some(self.enter(Way::Read, range.end - range.start).await?)
+            Some(self.enter_with(Way::Read, range.end - range.start, &request.headers).await?)
         };
         output.body = Some(bodies::outgoing(bytes, turn));
         Ok(S3Response::new(output))
@@ -311,7 +312,7 @@ impl Front {
         };
         let turn = match promise.bytes {
             Some(0) => None,
-            bytes => Some(self.enter(Way::Write, bytes.unwrap_or_default()).await?),
+            bytes => Some(self.enter_with(Way::Write, bytes.unwrap_or_default(), &request.headers).await?),
         };
         let (mut incoming, fault) = bodies::incoming(body, promise, turn);
         if Redirect::is_marked(&attributes.user) {

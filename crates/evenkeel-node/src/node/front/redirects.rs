@@ -5,9 +5,9 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use evenkeel_store::cluster::{BadCluster, Cluster, Held, Redirect, Servers};
+use evenkeel_store::cluster::{self, BadCluster, Cluster, Held, Redirect, Servers};
 use evenkeel_store::{Body, Endpoint, Problem};
-use futures_util::stream::{self, StreamExt};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 use hyper::HeaderMap;
 use hyper::header::HeaderValue;
 use s3s::{S3Error, S3ErrorCode, S3Result};
@@ -60,6 +60,11 @@ impl Peers {
         Self { servers }
     }
 
+    /// The servers, in the order of the cluster file.
+    pub(in crate::node) fn servers(&self) -> &Arc<Servers> {
+        &self.servers
+    }
+
     pub(super) fn holder(&self, held: &Held) -> S3Result<&Endpoint> {
         self.holder_of(held).map(|server| &self.servers.all()[server].endpoint)
     }
@@ -87,25 +92,39 @@ impl Peers {
         for held in &redirect.pieces {
             let end = start + held.bytes;
             let within = range.start.max(start)..range.end.min(end);
-            if !within.is_empty() {
+            if held.is_hole() && !within.is_empty() {
+                pieces.push(Needed::Zeros(within.end - within.start));
+            } else if !within.is_empty() {
                 let holder = self.holder_of(held).map_err(Unread::Failed)?;
                 let within = within.start - start..within.end - start;
-                let (bucket, servers) = (bucket.to_owned(), Arc::clone(&self.servers));
-                pieces.push(Piece { bucket, held: held.clone(), within, servers, holder });
+                let servers = Arc::clone(&self.servers);
+                let (bucket, held) = (bucket.to_owned(), held.clone());
+                pieces.push(Needed::Piece(Piece { bucket, held, within, servers, holder }));
             }
             start = end;
         }
         let mut pieces = pieces.into_iter();
         let Some(first) = pieces.next() else { return Ok(stream::empty().boxed()) };
-        let opened = first.open().await.map_err(|error| match error.problem {
-            Problem::NotFound => Unread::Gone(first.held.server.clone()),
-            _ => Unread::Failed(later(format!("the object is held by `{}`: {error}", first.held.server))),
-        })?;
-        let first = first.verified(opened);
-        let others = stream::iter(pieces).then(|piece| async move {
-            match piece.open().await {
-                Ok(body) => piece.verified(body),
-                Err(error) => stream::once(async move { Err(piece.damaged(&error.to_string())) }).boxed(),
+        let first = match first {
+            Needed::Zeros(bytes) => zeros(bytes),
+            Needed::Piece(first) => {
+                let opened = first.open().await.map_err(|error| match error.problem {
+                    Problem::NotFound => Unread::Gone(first.held.server.clone()),
+                    _ => Unread::Failed(later(format!(
+                        "the object is held by `{}`: {error}",
+                        first.held.server
+                    ))),
+                })?;
+                first.verified(opened)
+            }
+        };
+        let others = stream::iter(pieces).then(|needed| async move {
+            match needed {
+                Needed::Zeros(bytes) => zeros(bytes),
+                Needed::Piece(piece) => match piece.open().await {
+                    Ok(body) => piece.verified(body),
+                    Err(error) => stream::once(async move { Err(piece.damaged(&error.to_string())) }).boxed(),
+                },
             }
         });
         Ok(first.chain(others.flatten()).boxed())
@@ -118,6 +137,18 @@ pub(super) enum Unread {
     /// The piece is not there. Maybe the redirect has been replaced meanwhile.
     Gone(String),
     Failed(S3Error),
+}
+
+/// So many bytes that nobody holds.
+fn zeros(bytes: u64) -> Outgoing {
+    let bytes = cluster::zeros(bytes);
+    bytes.map_err(|error| StoreError::Unusable(error.to_string())).boxed()
+}
+
+/// What is needed of an object.
+enum Needed {
+    Zeros(u64),
+    Piece(Piece),
 }
 
 /// A piece that is needed, or a part of it.
