@@ -164,6 +164,7 @@ def _():
     eq(s3.head_object(Bucket=bucket, Key="mp", PartNumber=2)["ContentLength"], 5 << 20); eq(code(get, "mp", PartNumber=4)[0], 416)
     g = get("mp", Range="bytes=%d-%d" % ((5 << 20) - 3, (5 << 20) + 3)); eq(g["Body"].read(), whole[(5<<20)-3:(5<<20)+4])
     eq(code(s3.upload_part, PartNumber=1, Body=b"x", **ids), (404, "NoSuchUpload"))
+    eq(s3.complete_multipart_upload(MultipartUpload={"Parts": parts}, **ids)["ETag"], r["ETag"]); put("mp"); eq(code(s3.complete_multipart_upload, MultipartUpload={"Parts": parts}, **ids), (404, "NoSuchUpload"))
 @test("multipart: small parts refused, abort, unknown upload, conditional complete, part numbers")
 def _():
     up = lambda: dict(Bucket=bucket, Key="mq", UploadId=s3.create_multipart_upload(Bucket=bucket, Key="mq")["UploadId"])
@@ -204,8 +205,16 @@ def _():
             r = s3.upload_part(PartNumber=n+1, Body=b, ChecksumAlgorithm="CRC32", **ids); parts.append({"PartNumber": n+1, "ETag": r["ETag"], "ChecksumCRC32": r["ChecksumCRC32"]})
         crc = base64.b64encode(zlib.crc32(b"".join(bodies)).to_bytes(4, "big")).decode()
         comp = base64.b64encode(zlib.crc32(b"".join(zlib.crc32(b).to_bytes(4, "big") for b in bodies)).to_bytes(4, "big")).decode() + "-2"
-        r = s3.complete_multipart_upload(MultipartUpload={"Parts": parts}, ChecksumType=kind, **ids); eq(r["ChecksumCRC32"], crc if kind == "FULL_OBJECT" else comp)
+        eq(code(s3.complete_multipart_upload, MultipartUpload={"Parts": parts}, ChecksumCRC32="AAAAAA==", **ids), (400, "BadDigest"))
+        r = s3.complete_multipart_upload(MultipartUpload={"Parts": parts}, **ids); eq(r["ChecksumCRC32"], crc if kind == "FULL_OBJECT" else comp)
         g = get("mc", ChecksumMode="ENABLED"); eq((g["ChecksumCRC32"], g["ChecksumType"]), (r["ChecksumCRC32"], kind)); eq(g["Body"].read(), b"".join(bodies))
+@test("GetObjectAttributes: size, entity tag, checksum, parts in pages")
+def _():
+    tag = put("at", b"attributes", ChecksumAlgorithm="CRC32")["ETag"]; a = lambda key="at", **k: s3.get_object_attributes(Bucket=bucket, Key=key, ObjectAttributes=["ETag", "ObjectSize", "Checksum", "ObjectParts", "StorageClass"], **k)
+    r = a(); eq((r["ETag"].strip('"'), r["ObjectSize"], r["StorageClass"], "ObjectParts" in r), (tag.strip('"'), 10, "STANDARD", False)); assert r["Checksum"]["ChecksumCRC32"]
+    u = s3.create_multipart_upload(Bucket=bucket, Key="atm")["UploadId"]; ids = dict(Bucket=bucket, Key="atm", UploadId=u)
+    parts = [{"PartNumber": n, "ETag": s3.upload_part(PartNumber=n, Body=b"x" * (5 << 20 if n < 3 else 7), **ids)["ETag"]} for n in (1, 2, 3)]; s3.complete_multipart_upload(MultipartUpload={"Parts": parts}, **ids)
+    p = a("atm", MaxParts=2)["ObjectParts"]; eq((p["TotalPartsCount"], p["IsTruncated"], p["NextPartNumberMarker"]), (3, True, 2)); eq([(x["PartNumber"], x["Size"]) for x in a("atm", PartNumberMarker=2)["ObjectParts"]["Parts"]], [(3, 7)])
 @test("high-level transfers: upload_fileobj, download_fileobj, 40 MiB in parts")
 def _():
     body = os.urandom(40 << 20); s3.upload_fileobj(io.BytesIO(body), bucket, "hl"); out = io.BytesIO(); s3.download_fileobj(bucket, "hl", out); eq(hashlib.md5(out.getvalue()).digest(), hashlib.md5(body).digest())

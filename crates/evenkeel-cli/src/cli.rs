@@ -829,7 +829,7 @@ Examples:
   evenkeel reproduce --quick
   evenkeel reproduce 000 --quick --html report.html
   evenkeel reproduce 000 --quick --json
-  evenkeel reproduce --live 004 --html live.html   on nodes of this machine, in under five minutes
+  evenkeel reproduce --live 004 --html live.html   on nodes of this machine, in about five minutes
 
 For each claim, the report has what the paper says, what was measured here, and whether it holds, holds with conditions that \
 the paper does not state, or does not hold. The page adds the rule that decides, the reason, what the paper leaves open, and a \

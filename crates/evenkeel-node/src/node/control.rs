@@ -36,6 +36,7 @@ use s3s::{Body, S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error}
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::front::access::check_signed;
 use super::front::{Front, Naming, Promised, Wrote};
 use super::gate::{Gate, Load};
 use super::maintainer::{Maintainer, Report, Wish};
@@ -147,8 +148,11 @@ impl S3Route for Control {
     }
 
     async fn check_access(&self, request: &mut S3Request<Body>) -> S3Result<()> {
-        if request.credentials.is_some() || OPEN.contains(&request.uri.path()) {
+        if OPEN.contains(&request.uri.path()) {
             return Ok(());
+        }
+        if request.credentials.is_some() {
+            return check_signed(&request.headers, &request.uri);
         }
         Err(s3_error!(AccessDenied, "sign the request with the keys of the node, as curl --aws-sigv4 does"))
     }

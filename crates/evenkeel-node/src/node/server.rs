@@ -14,9 +14,11 @@ use bytes::Bytes;
 use evenkeel_store::cluster::{BadCluster, Cluster, Credentials};
 use http_body_util::BodyExt;
 use hyper::body::{Frame, SizeHint};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, EXPECT, HeaderName, HeaderValue, SERVER};
+use hyper::header::{
+    AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, DATE, EXPECT, HeaderName, HeaderValue, SERVER,
+};
 use hyper::service::service_fn;
-use hyper::{Method, Request, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use rustls::ServerConfig;
 use rustls::pki_types::pem::PemObject;
@@ -24,6 +26,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use s3s::auth::SimpleAuth;
 use s3s::config::{S3Config, StaticConfigProvider};
 use s3s::crypto::{Checksum as _, Sha256};
+use s3s::dto::TimestampFormat;
 use s3s::service::{S3Service, S3ServiceBuilder};
 use s3s::validation::NameValidation;
 use s3s::{Body, HttpError, S3};
@@ -36,6 +39,7 @@ use tokio::time::{Sleep, sleep, timeout};
 use tokio_rustls::TlsAcceptor;
 
 use super::control::Control;
+use super::front::access::Access;
 use super::front::chunks::{self, Chunks};
 use super::front::{Front, Peers};
 use super::gate::Gate;
@@ -44,10 +48,12 @@ use super::store::Store;
 
 /// A client that sends or takes nothing for so long is gone. It also ends connections without requests.
 const SILENCE: Duration = Duration::from_secs(75);
+/// A client that sends less than this of a body while it is waited for so long keeps a slot from others.
+const LEAST_BYTES: usize = 64 << 10;
 /// How long a client may take to agree on keys.
 const HANDSHAKE: Duration = Duration::from_secs(10);
 /// What the error of a body says that came too slowly.
-pub(super) const TOO_SLOW: &str = "nothing has come for a while";
+pub(super) const TOO_SLOW: &str = "too little has come for a while";
 /// The buffer of a connection, and so the longest head of a request.
 const BUFFER_BYTES: usize = 128 << 10;
 /// Headers of a request.
@@ -244,6 +250,7 @@ fn service(s3: impl S3, keys: &Credentials, set: impl FnOnce(&mut S3ServiceBuild
     config.xml_max_body_size = MOST_XML_BYTES;
     let mut builder = S3ServiceBuilder::new(s3);
     builder.set_config(Arc::new(StaticConfigProvider::new(Arc::new(config))));
+    builder.set_access(Access);
     builder.set_auth(SimpleAuth::from_single(keys.access_key.clone(), keys.secret_key.clone()));
     set(&mut builder);
     builder.build()
@@ -385,26 +392,39 @@ pub(crate) async fn answer<B: Sent>(
     let id = server.n_requests.fetch_add(1, Ordering::Relaxed);
     let line = server.log.as_ref().map(|_| (request.method().clone(), request.uri().path().to_owned()));
     let awaits_word = request.headers().contains_key(EXPECT);
+    let asks_for_attributes = request
+        .uri()
+        .query()
+        .is_some_and(|query| query.split('&').any(|one| matches!(one, "attributes" | "attributes=")));
     let is_form = request.method() == Method::POST
         && request.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"multipart/"));
     let mut response = if is_form {
         // The crate for S3 would keep all of it in memory.
-        no_forms()
+        let why = "this node has no uploads from web forms; use a presigned URL";
+        refused(StatusCode::NOT_IMPLEMENTED, "NotImplemented", why)
+    } else if is_too_long(&request) {
+        refused(StatusCode::BAD_REQUEST, "MaxMessageLengthExceeded", "the document is too long")
     } else {
         let chunks = chunks::kind(request.headers());
-        let request = request.map(|body| {
-            let body = Received { body: Some(body), timer: None, awaits_word, was_asked: false };
+        let mut request = request.map(|body| {
+            let body = Received { body: Some(body), wait: Wait::default(), awaits_word, was_asked: false };
             match chunks {
                 Some(is_signed) => Body::http_body_unsync(Chunks::new(body, is_signed)),
                 None => Body::http_body_unsync(body),
             }
         });
+        date(request.headers_mut());
         let request = if server.hashes { hashed(request).await } else { request };
         server.service.call(request).await?
     };
+    let id = format!("{id:016X}");
+    name_request(&mut response, &id);
+    if asks_for_attributes {
+        without_quotes(&mut response);
+    }
     let headers = response.headers_mut();
     headers.insert(SERVER, HeaderValue::from_static("evenkeel"));
-    if let Ok(id) = HeaderValue::from_str(&format!("{id:016X}")) {
+    if let Ok(id) = HeaderValue::from_str(&id) {
         headers.insert(HeaderName::from_static("x-amz-request-id"), id);
     }
     if let (Some(log), Some((method, path))) = (&server.log, line) {
@@ -431,11 +451,69 @@ async fn hashed(request: Request<Body>) -> Request<Body> {
     Request::from_parts(parts, Body::from(bytes))
 }
 
-fn no_forms() -> Response<Body> {
-    let text = "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>NotImplemented</Code><Message>this node \
-                has no uploads from web forms; use a presigned URL</Message></Error>";
-    let mut response = Response::new(Body::from(Bytes::from_static(text.as_bytes())));
-    *response.status_mut() = StatusCode::NOT_IMPLEMENTED;
+/// Says when a request was signed as the crate for S3 wants to be told. S3 takes the header `Date` in its place.
+fn date(headers: &mut HeaderMap) {
+    const NAME: HeaderName = HeaderName::from_static("x-amz-date");
+    // Other signatures would cover what is added.
+    let is_signed = headers.get(AUTHORIZATION).is_some_and(|value| value.as_bytes().starts_with(b"AWS4-"));
+    let date = headers.get(DATE).filter(|_| is_signed && !headers.contains_key(NAME));
+    let date = date.and_then(|date| {
+        // As mail has it, some clients write -0000.
+        let date = date.to_str().ok()?.replace("-0000", "GMT");
+        s3s::dto::Timestamp::parse(TimestampFormat::HttpDate, &date).ok()
+    });
+    let mut text = Vec::new();
+    if date.is_some_and(|date| date.format(TimestampFormat::DateTime, &mut text).is_ok()) {
+        // 2030-01-02T03:04:05Z without what separates, and without what is below a second.
+        let text: Vec<u8> =
+            text.into_iter().take_while(|byte| *byte != b'.').filter(u8::is_ascii_alphanumeric).collect();
+        let text = [text.strip_suffix(b"Z").unwrap_or(&text), b"Z"].concat();
+        headers.extend(HeaderValue::from_bytes(&text).ok().map(|text| (NAME, text)));
+    }
+}
+
+/// Puts the number of a request into the document that says what is wrong with it.
+fn name_request(response: &mut Response<Body>, id: &str) {
+    const END: &[u8] = b"</Error>";
+    if let Some(text) = response.body().bytes()
+        && let Some(text) = text.strip_suffix(END)
+    {
+        let text = [text, format!("<RequestId>{id}</RequestId>").as_bytes(), END].concat();
+        response.headers_mut().remove(CONTENT_LENGTH);
+        *response.body_mut() = Body::from(Bytes::from(text));
+    }
+}
+
+/// Writes the entity tag among the attributes of an object as S3 does there.
+fn without_quotes(response: &mut Response<Body>) {
+    if let Some(text) = response.body().bytes()
+        && let Ok(text) = std::str::from_utf8(&text)
+    {
+        let quotes = [
+            ("<ETag>&quot;", "<ETag>"),
+            ("<ETag>\"", "<ETag>"),
+            ("&quot;</ETag>", "</ETag>"),
+            ("\"</ETag>", "</ETag>"),
+        ];
+        let text = quotes.iter().fold(text.to_owned(), |text, (with, without)| text.replace(with, without));
+        response.headers_mut().remove(CONTENT_LENGTH);
+        *response.body_mut() = Body::from(Bytes::from(text));
+    }
+}
+
+/// Whether a request has a document that is none of S3. The crate for S3 finds out too late to say so.
+fn is_too_long<B: Sent>(request: &Request<B>) -> bool {
+    let bytes = hyper::body::Body::size_hint(request.body()).exact();
+    request.method() == Method::POST && bytes.is_some_and(|bytes| bytes > MOST_XML_BYTES as u64)
+}
+
+/// An answer to what the crate for S3 does not see.
+fn refused(status: StatusCode, code: &str, why: &str) -> Response<Body> {
+    let text = format!(
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>{code}</Code><Message>{why}</Message></Error>"
+    );
+    let mut response = Response::new(Body::from(Bytes::from(text)));
+    *response.status_mut() = status;
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     response
 }
@@ -470,11 +548,42 @@ impl<B: hyper::body::Body<Data = Bytes, Error: Into<BoxError>> + Send + Unpin + 
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
-/// The body of a request. It ends with an error if nothing comes for a while. If nobody wants the rest of it, that is read
+/// How a client is waited for.
+#[derive(Default)]
+struct Wait {
+    timer: Option<(tokio::time::Instant, Pin<Box<Sleep>>)>,
+    /// How long it took to send these bytes. What the node itself takes does not count.
+    waited: Duration,
+    bytes: usize,
+}
+
+impl Wait {
+    /// Something has come.
+    fn over(&mut self, bytes: usize) {
+        let Some((since, _)) = self.timer.take() else { return };
+        self.bytes += bytes;
+        self.waited += since.elapsed();
+        if self.bytes >= LEAST_BYTES {
+            *self = Self::default();
+        }
+    }
+
+    /// Whether it has been too long.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let left = SILENCE.saturating_sub(self.waited);
+        self.timer
+            .get_or_insert_with(|| (tokio::time::Instant::now(), Box::pin(sleep(left))))
+            .1
+            .as_mut()
+            .poll(cx)
+    }
+}
+
+/// The body of a request. It ends with an error if too little comes for a while. If nobody wants the rest of it, that is read
 /// nevertheless, up to a point: a client that is still sending would not see the answer.
 struct Received<B: Sent> {
     body: Option<B>,
-    timer: Option<Pin<Box<Sleep>>>,
+    wait: Wait,
     /// Whether the client sends nothing before it is asked to.
     awaits_word: bool,
     was_asked: bool,
@@ -492,13 +601,13 @@ impl<B: Sent> hyper::body::Body for Received<B> {
         this.was_asked = true;
         let Some(body) = &mut this.body else { return Poll::Ready(None) };
         if let Poll::Ready(frame) = Pin::new(body).poll_frame(cx) {
-            this.timer = None;
-            if !matches!(frame, Some(Ok(_))) {
-                this.body = None;
+            match &frame {
+                Some(Ok(frame)) => this.wait.over(frame.data_ref().map_or(0, Bytes::len)),
+                _ => this.body = None,
             }
             return Poll::Ready(frame.map(|frame| frame.map_err(Into::into)));
         }
-        ready!(waited(&mut this.timer, cx));
+        ready!(this.wait.poll(cx));
         this.body = None;
         Poll::Ready(Some(Err(TOO_SLOW.into())))
     }

@@ -146,6 +146,100 @@ fn base64(bytes: &[u8]) -> String {
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
+/// What a node answers, with its text.
+async fn told(
+    by: &Endpoint,
+    method: Method,
+    key: &str,
+    query: &[(&'static str, &str)],
+    headers: HeaderMap,
+    body: &str,
+) -> (StatusCode, HeaderMap, String) {
+    let body = Payload::Bytes(body.to_owned().into());
+    let answer = by.ask(method, ("bkt", key), query, headers, body).await.unwrap();
+    let text = String::from_utf8(all(answer.body).await.unwrap()).unwrap();
+    (answer.status, answer.headers, text)
+}
+
+#[tokio::test]
+async fn an_upload_is_completed_once_and_answered_as_often_as_it_is_asked() {
+    let Served { node: _node, data, _folder, .. } = served();
+    data.create_bucket("bkt").await.unwrap();
+    let begin = async |kind: &str| {
+        let headers = headers(&[("x-amz-checksum-algorithm", "CRC32C"), ("x-amz-checksum-type", kind)]);
+        let (status, _, text) = told(&data, Method::POST, "k", &[("uploads", "")], headers, "").await;
+        assert_eq!(status, StatusCode::OK, "{text}");
+        text.split("<UploadId>").nth(1).unwrap().split('<').next().unwrap().to_owned()
+    };
+    let upload = begin("FULL_OBJECT").await;
+    let crc = base64(&(crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, b"part") as u32).to_be_bytes());
+    let of = [("partNumber", "1"), ("uploadId", &*upload)];
+    let (status, part, _) =
+        told(&data, Method::PUT, "k", &of, headers(&[("x-amz-checksum-crc32c", &crc)]), "part").await;
+    assert_eq!(status, StatusCode::OK);
+    let etag = part["etag"].to_str().unwrap();
+    let body = format!(
+        "<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>{etag}</ETag></Part></CompleteMultipartUpload>"
+    );
+    let complete = async |upload: &str, more: &[(&'static str, &str)]| {
+        told(&data, Method::POST, "k", &[("uploadId", upload)], headers(more), &body).await
+    };
+    // What is promised is compared, also where nothing could be it.
+    let (status, _, text) = complete(&upload, &[("x-amz-checksum-crc32c", "AAAAAA==")]).await;
+    assert!(status == StatusCode::BAD_REQUEST && text.contains("BadDigest"), "{text}");
+    let (status, _, text) = complete(&upload, &[("x-amz-checksum-sha256", "bad")]).await;
+    assert!(status == StatusCode::BAD_REQUEST && text.contains("BadDigest"), "{text}");
+    let (status, _, text) = complete(&upload, &[("x-amz-checksum-type", "COMPOSITE")]).await;
+    assert!(status == StatusCode::BAD_REQUEST && text.contains("InvalidRequest"), "{text}");
+    // The kind of checksum that the upload was begun with, though it is not said again.
+    let new = [("if-none-match", "*")];
+    let (status, _, first) = complete(&upload, &new).await;
+    assert_eq!(status, StatusCode::OK, "{first}");
+    let whole = format!("<ChecksumCRC32C>{crc}</ChecksumCRC32C>");
+    assert!(first.contains(&whole) && first.contains("FULL_OBJECT"), "{first}");
+    let version = data.head("bkt", "k").await.unwrap()["last-modified"].clone();
+    assert_eq!(complete(&upload, &new).await.2, first, "the answer was lost");
+    assert_eq!(data.head("bkt", "k").await.unwrap()["last-modified"], version);
+    // Not if something else is there by now.
+    put(&data, "k", "other").await.unwrap();
+    let (status, _, text) = complete(&upload, &[]).await;
+    assert!(status == StatusCode::NOT_FOUND && text.contains("NoSuchUpload"), "{text}");
+    assert!(text.contains("<RequestId>"), "{text}");
+    assert_eq!(read(&data, "k").await.unwrap(), b"other");
+    let wrong = headers(&[("x-amz-checksum-algorithm", "SHA256"), ("x-amz-checksum-type", "FULL_OBJECT")]);
+    let (status, _, text) = told(&data, Method::POST, "k", &[("uploads", "")], wrong, "").await;
+    assert!(status == StatusCode::BAD_REQUEST && text.contains("InvalidRequest"), "{text}");
+}
+
+#[tokio::test]
+async fn what_s3_says_of_objects_and_names() {
+    let Served { node: _node, data, _folder, .. } = served();
+    data.create_bucket("bkt").await.unwrap();
+    put(&data, "a b+c", "copied").await.unwrap();
+    // As forms write it: a plus is a space.
+    let from = headers(&[("x-amz-copy-source", "bkt/a+b%2Bc")]);
+    let (status, _, text) = told(&data, Method::PUT, "copy", &[], from, "").await;
+    assert_eq!(status, StatusCode::OK, "{text}");
+    assert_eq!(read(&data, "copy").await.unwrap(), b"copied");
+    let wanted = headers(&[("x-amz-object-attributes", "ETag,ObjectSize")]);
+    let (status, _, text) = told(&data, Method::GET, "copy", &[("attributes", "")], wanted, "").await;
+    assert!(status == StatusCode::OK && text.contains("<ObjectSize>6</ObjectSize>"), "{text}");
+    let etag = "<ETag>ac9f7584d3fd6d49faa7bcf5e1ebec1f</ETag>";
+    assert!(text.contains(etag) && !text.contains("<StorageClass>"), "{text}");
+    let (_, _, text) = told(&data, Method::GET, "", &[("delimiter", "")], HeaderMap::new(), "").await;
+    assert!(!text.contains("<Delimiter>"), "{text}");
+    for bucket in ["aa.-bb", "aa-.bb"] {
+        let answer =
+            data.ask(Method::PUT, (bucket, ""), &[], HeaderMap::new(), Payload::Nothing).await.unwrap();
+        assert_eq!(answer.status, StatusCode::BAD_REQUEST);
+    }
+    let codings = headers(&[("content-encoding", "br, aws-chunked, gzip")]);
+    data.put("bkt", "coded", codings, Payload::Bytes("x".into())).await.unwrap();
+    assert_eq!(data.head("bkt", "coded").await.unwrap()["content-encoding"], "br, gzip");
+    let error = data.put("bkt", "k", headers(&[("content-md5", "")]), Payload::Bytes("x".into())).await;
+    assert!(error.unwrap_err().to_string().contains("InvalidDigest"));
+}
+
 /// Two nodes that know each other, `s1` and `s2`, and one of the same name as the first that knows nobody.
 fn cluster() -> (Served, Served) {
     let ports = [any_port(), any_port(), any_port(), any_port()];
@@ -409,6 +503,9 @@ async fn hostile_requests_are_refused() {
         let (code, answer) = status(ask(address, &format!("GET {wrong} HTTP/1.1\r\n{host}\r\n")).await);
         assert_eq!(code, StatusCode::FORBIDDEN, "{answer}");
     }
+    // It is not for a copy of another object. S3 has no signature that covers a header without its name.
+    let copies = format!("GET {path} HTTP/1.1\r\n{host}x-amz-copy-source: bkt/k\r\n\r\n");
+    assert_eq!(status(ask(address, &copies).await).0, StatusCode::FORBIDDEN);
     assert_eq!(read(&served.data, "k").await.unwrap(), b"x", "the node goes on");
 }
 

@@ -96,9 +96,11 @@ pub(super) fn attributes<const N: usize>(
     let mut kept: BTreeMap<String, String> =
         headers.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect();
     // How the bytes travel is no property of the object.
-    if let Some(encoding) = kept.get_mut("content-encoding") {
+    if let Some(encoding) = kept.get_mut("content-encoding")
+        && encoding.contains("aws-chunked")
+    {
         let codings = encoding.split(',').map(str::trim).filter(|coding| *coding != "aws-chunked");
-        *encoding = codings.collect::<Vec<_>>().join(",");
+        *encoding = codings.collect::<Vec<_>>().join(", ");
     }
     kept.retain(|_, value| !value.is_empty());
     if let Some(expires) = expires {

@@ -6,10 +6,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http_body_util::StreamBody;
-use hyper::StatusCode;
 use hyper::body::Frame;
+use hyper::header::{CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
+use hyper::{HeaderMap, StatusCode};
 use s3s::dto::StreamingBlob;
-use s3s::{Body, S3Error, S3ErrorCode};
+use s3s::{Body, S3Error, S3ErrorCode, S3Result};
 
 use super::super::gate::Turn;
 use super::super::store::{Incoming, Outgoing, StoreError};
@@ -18,6 +19,17 @@ use super::errors::{custom, refuse};
 
 /// What S3 takes in one request.
 pub(super) const MOST_BYTES: u64 = 5 << 30;
+
+/// Refuses headers that say nothing of the body that they announce.
+pub(super) fn check_headers(headers: &HeaderMap) -> S3Result<()> {
+    if !headers.contains_key(CONTENT_LENGTH) && !headers.contains_key(TRANSFER_ENCODING) {
+        return Err(refuse(S3ErrorCode::MissingContentLength, "the header Content-Length is missing"));
+    }
+    if headers.get("content-md5").is_some_and(HeaderValue::is_empty) {
+        return Err(refuse(S3ErrorCode::InvalidDigest, "Content-MD5 is empty"));
+    }
+    Ok(())
+}
 
 /// Why a body that was being received is not what was promised, once that shows.
 #[derive(Clone, Debug, Default)]

@@ -3,7 +3,7 @@
 use hyper::StatusCode;
 use s3s::checksum::ChecksumHasher;
 use s3s::crypto::{Checksum as _, Crc32, Crc32c, Crc64Nvme, Md5, Sha1, Sha256};
-use s3s::dto::{self, ChecksumAlgorithm};
+use s3s::dto::{self, ChecksumAlgorithm, ChecksumType};
 use s3s::{S3ErrorCode, S3Result, TrailingHeaders};
 
 use super::super::store::Checksum;
@@ -36,6 +36,17 @@ impl Algorithm {
 
     pub(super) fn named(name: &str) -> Option<Self> {
         ALL.into_iter().find(|algorithm| algorithm.name() == name)
+    }
+
+    /// That of a request.
+    pub(super) fn of_name(name: &str) -> S3Result<Self> {
+        let wrong = || refuse(S3ErrorCode::InvalidRequest, "the checksum algorithm is not one that S3 has");
+        Self::named(name).ok_or_else(wrong)
+    }
+
+    /// Whether the checksum of a whole follows from those of its parts.
+    pub(super) fn can_be_joined(self) -> bool {
+        self.crc().is_some()
     }
 
     fn header(self) -> String {
@@ -78,6 +89,37 @@ impl Algorithm {
             Self::Crc32c => Some(crc_fast::CrcAlgorithm::Crc32Iscsi),
             Self::Crc64Nvme => Some(crc_fast::CrcAlgorithm::Crc64Nvme),
             Self::Sha1 | Self::Sha256 => None,
+        }
+    }
+}
+
+/// What a checksum of an object in parts is of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Whole,
+    Parts,
+}
+
+impl Kind {
+    /// What a request says, if the algorithm can have it.
+    pub(super) fn of(kind: &ChecksumType, algorithm: Option<Algorithm>) -> S3Result<Self> {
+        let wrong = |why: &str| Err(refuse(S3ErrorCode::InvalidRequest, why));
+        match (kind.as_str(), algorithm) {
+            (_, None) => wrong("x-amz-checksum-type needs x-amz-checksum-algorithm"),
+            (ChecksumType::FULL_OBJECT, Some(algorithm)) if !algorithm.can_be_joined() => {
+                wrong("only a CRC can be of the FULL_OBJECT")
+            }
+            (ChecksumType::COMPOSITE, Some(Algorithm::Crc64Nvme)) => wrong("CRC64NVME is of the FULL_OBJECT"),
+            (ChecksumType::FULL_OBJECT, _) => Ok(Self::Whole),
+            (ChecksumType::COMPOSITE, _) => Ok(Self::Parts),
+            _ => wrong("x-amz-checksum-type is FULL_OBJECT or COMPOSITE"),
+        }
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Whole => ChecksumType::FULL_OBJECT,
+            Self::Parts => ChecksumType::COMPOSITE,
         }
     }
 }
@@ -171,12 +213,7 @@ impl Promise {
         bytes: Option<i64>,
         trailing: Option<TrailingHeaders>,
     ) -> S3Result<Self> {
-        let named = match algorithm.map(ChecksumAlgorithm::as_str) {
-            None => None,
-            Some(name) => Some(Algorithm::named(name).ok_or_else(|| {
-                refuse(S3ErrorCode::InvalidRequest, "the checksum algorithm is not one that S3 has")
-            })?),
-        };
+        let named = algorithm.map(|algorithm| Algorithm::of_name(algorithm.as_str())).transpose()?;
         let checksum = match (given(headers)?, named) {
             (Some((one, _)), Some(other)) if one != other => {
                 let why = "x-amz-sdk-checksum-algorithm names another algorithm than the checksum's header";

@@ -43,6 +43,11 @@ impl Writing {
         if self.is_encoded { utf8_percent_encode(&name, ENCODED).to_string() } else { name }
     }
 
+    /// An empty one is none.
+    pub(super) fn delimiter(self, delimiter: Option<String>) -> Option<String> {
+        delimiter.filter(|delimiter| !delimiter.is_empty()).map(|delimiter| self.write(delimiter))
+    }
+
     fn prefixes(self, names: Vec<String>) -> Option<CommonPrefixList> {
         let prefixes = names.into_iter().map(|name| CommonPrefix { prefix: Some(self.write(name)) });
         let prefixes: Vec<_> = prefixes.collect();
@@ -147,7 +152,7 @@ impl Front {
             next_continuation_token: listing.next.as_deref().map(token_of),
             contents: self.objects(listing.entries, writing, is_as_it_is, with_owner)?,
             common_prefixes: writing.prefixes(listing.prefixes),
-            delimiter: input.delimiter.map(|delimiter| writing.write(delimiter)),
+            delimiter: writing.delimiter(input.delimiter),
             encoding_type: input.encoding_type,
             start_after: input.start_after.map(|after| writing.write(after)),
             request_charged: None,
@@ -182,7 +187,7 @@ impl Front {
             next_marker: listing.next.filter(|_| input.delimiter.is_some()).map(|next| writing.write(next)),
             contents: self.objects(listing.entries, writing, is_as_it_is, true)?,
             common_prefixes: writing.prefixes(listing.prefixes),
-            delimiter: input.delimiter.map(|delimiter| writing.write(delimiter)),
+            delimiter: writing.delimiter(input.delimiter),
             encoding_type: input.encoding_type,
             request_charged: None,
         }))

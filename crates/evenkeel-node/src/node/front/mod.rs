@@ -4,6 +4,7 @@
 //! a slot of the gate; requests without one need none. A redirect looks like the object that it leads to; what is read
 //! through it takes a slot where the bytes are, and none here, so that no two nodes wait for each other.
 
+pub(super) mod access;
 mod attributes;
 mod bodies;
 mod checksums;
@@ -26,12 +27,12 @@ use s3s::dto::{
     CompleteMultipartUploadOutput, CopyObjectInput, CopyObjectOutput, CreateBucketInput, CreateBucketOutput,
     CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteBucketInput, DeleteBucketOutput,
     DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, GetBucketLocationInput,
-    GetBucketLocationOutput, GetBucketVersioningInput, GetBucketVersioningOutput, GetObjectInput,
-    GetObjectOutput, HeadBucketInput, HeadBucketOutput, HeadObjectInput, HeadObjectOutput, ListBucketsInput,
-    ListBucketsOutput, ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectsInput,
-    ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput, ListPartsOutput, Owner,
-    PostObjectInput, PostObjectOutput, PutObjectInput, PutObjectOutput, UploadPartCopyInput,
-    UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
+    GetBucketLocationOutput, GetBucketVersioningInput, GetBucketVersioningOutput, GetObjectAttributesInput,
+    GetObjectAttributesOutput, GetObjectInput, GetObjectOutput, HeadBucketInput, HeadBucketOutput,
+    HeadObjectInput, HeadObjectOutput, ListBucketsInput, ListBucketsOutput, ListMultipartUploadsInput,
+    ListMultipartUploadsOutput, ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output,
+    ListPartsInput, ListPartsOutput, Owner, PostObjectInput, PostObjectOutput, PutObjectInput,
+    PutObjectOutput, UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3, S3ErrorCode, S3Request, S3Response, S3Result};
 
@@ -142,6 +143,11 @@ impl S3 for Front {
             ),
             ("object locks", input.object_lock_enabled_for_bucket.unwrap_or(false)),
         ])?;
+        // The crate for S3 refuses other names that S3 does not have.
+        if [".-", "-."].iter().any(|pair| input.bucket.contains(pair)) {
+            let why = "in the name of a bucket a hyphen does not stand beside a period";
+            return Err(refuse(S3ErrorCode::InvalidBucketName, why));
+        }
         self.store.create_bucket(&input.bucket).await.map_err(told)?;
         Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{}", input.bucket)) }))
     }
@@ -201,6 +207,13 @@ impl S3 for Front {
 
     async fn get_object(&self, request: S3Request<GetObjectInput>) -> S3Result<S3Response<GetObjectOutput>> {
         self.get(request).await
+    }
+
+    async fn get_object_attributes(
+        &self,
+        request: S3Request<GetObjectAttributesInput>,
+    ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
+        self.attributes(request).await
     }
 
     async fn put_object(&self, request: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {

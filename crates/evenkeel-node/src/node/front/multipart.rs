@@ -3,23 +3,25 @@
 use std::collections::HashMap;
 
 use futures_util::stream::{self, StreamExt};
+use s3s::crypto::{Checksum as _, Md5};
 use s3s::dto::{
-    AbortMultipartUploadInput, AbortMultipartUploadOutput, CommonPrefix, CompleteMultipartUploadInput,
-    CompleteMultipartUploadOutput, CompletedPart, CopyPartResult, CreateMultipartUploadInput,
-    CreateMultipartUploadOutput, ListMultipartUploadsInput, ListMultipartUploadsOutput, ListPartsInput,
-    ListPartsOutput, MultipartUpload, Part, StorageClass, UploadPartCopyInput, UploadPartCopyOutput,
-    UploadPartInput, UploadPartOutput,
+    AbortMultipartUploadInput, AbortMultipartUploadOutput, ChecksumType, CommonPrefix,
+    CompleteMultipartUploadInput, CompleteMultipartUploadOutput, CompletedPart, CopyPartResult,
+    CreateMultipartUploadInput, CreateMultipartUploadOutput, ListMultipartUploadsInput,
+    ListMultipartUploadsOutput, ListPartsInput, ListPartsOutput, MultipartUpload, Part, StorageClass,
+    UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3ErrorCode, S3Request, S3Response, S3Result};
 
 use super::super::gate::Way;
-use super::super::store::{self, Checksum, Chosen, Condition};
+use super::super::store::{self, Checksum, Chosen, Condition, Entry};
 use super::attributes::{attributes_of, etag, refuse_extras, refuse_mark, timestamp};
 use super::bodies;
-use super::checksums::{Algorithm, Promise, checksums_of, given, joined, show_checksum, shown};
+use super::checksums::{Algorithm, Kind, Promise, checksums_of, given, joined, show_checksum, shown};
 use super::conditions::{self, Wanted};
 use super::errors::{refuse, told};
 use super::listing::{Writing, limit};
+use super::objects::copy_source;
 use super::redirects::View;
 use super::{Front, check_key};
 
@@ -27,6 +29,9 @@ use super::{Front, check_key};
 const MOST_PARTS: u32 = 10_000;
 /// Parts that are asked for at once.
 const PARTS_AT_ONCE: usize = 1000;
+/// What is kept of an upload's checksums, among its headers.
+const ALGORITHM: &str = "x-amz-checksum-algorithm";
+const KIND: &str = "x-amz-checksum-type";
 
 impl Front {
     pub(super) async fn start_upload(
@@ -37,13 +42,17 @@ impl Front {
         self.takes_data()?;
         check_key(&input.key)?;
         refuse_extras!(input)?;
-        if let Some(algorithm) = &input.checksum_algorithm
-            && Algorithm::named(algorithm.as_str()).is_none()
-        {
-            return Err(refuse(S3ErrorCode::InvalidRequest, "the checksum algorithm is not one that S3 has"));
-        }
-        let attributes = attributes_of!(input)?;
+        let algorithm =
+            input.checksum_algorithm.as_ref().map(|algorithm| Algorithm::of_name(algorithm.as_str()));
+        let algorithm = algorithm.transpose()?;
+        let kind = input.checksum_type.as_ref().map(|kind| Kind::of(kind, algorithm)).transpose()?;
+        let mut attributes = attributes_of!(input)?;
         refuse_mark(&attributes)?;
+        // Whoever completes the upload need not say it again. No client sees these among the headers of the object.
+        let kept = [(ALGORITHM, algorithm.map(Algorithm::name)), (KIND, kind.map(Kind::name))];
+        for (name, value) in kept {
+            attributes.headers.extend(value.map(|value| (name.to_owned(), value.to_owned())));
+        }
         let upload = self.store.start_upload(&input.bucket, &input.key, attributes).await.map_err(told)?;
         Ok(S3Response::new(CreateMultipartUploadOutput {
             bucket: Some(input.bucket),
@@ -62,6 +71,7 @@ impl Front {
         let trailing = request.trailing_headers;
         let mut input = request.input;
         check_key(&input.key)?;
+        bodies::check_headers(&request.headers)?;
         let number = part_number(input.part_number)?;
         let promise = Promise::of(
             &checksums_of!(input),
@@ -102,7 +112,8 @@ impl Front {
             modified_since: input.copy_source_if_modified_since,
             unmodified_since: input.copy_source_if_unmodified_since,
         };
-        let found = self.copied_part(&input.copy_source, input.copy_source_range.as_deref(), &wanted).await?;
+        let from = copy_source(&request.headers)?;
+        let found = self.copied_part(&from, input.copy_source_range.as_deref(), &wanted).await?;
         let bytes = found.range.end - found.range.start;
         // See `copied`: what comes from another node takes a slot there.
         let turn = match found.seen.is_redirect || bytes == 0 {
@@ -208,6 +219,8 @@ impl Front {
                 upload_id: Some(upload.id),
                 owner: Some(self.owner()),
                 storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+                checksum_algorithm: upload.attributes.headers.get(ALGORITHM).map(|name| name.clone().into()),
+                checksum_type: upload.attributes.headers.get(KIND).map(|kind| kind.clone().into()),
                 ..MultipartUpload::default()
             });
         }
@@ -216,7 +229,7 @@ impl Front {
         Ok(S3Response::new(ListMultipartUploadsOutput {
             bucket: Some(input.bucket),
             common_prefixes: Some(prefixes.collect()),
-            delimiter: input.delimiter.map(|delimiter| writing.write(delimiter)),
+            delimiter: writing.delimiter(input.delimiter),
             encoding_type: input.encoding_type,
             is_truncated: Some(is_truncated),
             key_marker: Some(writing.write(input.key_marker.unwrap_or_default())),
@@ -237,37 +250,15 @@ impl Front {
         let view = View::of(&request.headers)?;
         let input = request.input;
         check_key(&input.key)?;
-        let condition = conditions::of_write(input.if_match.clone(), input.if_none_match.clone())?;
         let parts = input.multipart_upload.as_ref().and_then(|upload| upload.parts.as_deref());
         let parts = parts.unwrap_or_default();
         let chosen = chosen(parts)?;
-        let there = self.all_parts(&input.bucket, &input.key, &input.upload_id).await?;
-        let sizes = compare(parts, &chosen, &there)?;
-        if let Some(promised) = input.mpu_object_size
-            && u64::try_from(promised) != Ok(sizes.iter().map(|(bytes, _)| bytes).sum())
-        {
-            let why = "x-amz-mp-object-size is not the size of the parts together";
-            return Err(refuse(S3ErrorCode::InvalidRequest, why));
-        }
-        let promised = given(&checksums_of!(input))?;
-        let is_of_whole = input.checksum_type.as_ref().is_some_and(|kind| kind.as_str() == "FULL_OBJECT")
-            || promised.as_ref().is_some_and(|(_, value)| !value.contains('-'));
-        let checksum = joined(&sizes, is_of_whole);
-        if let (Some((algorithm, promised)), Some(checksum)) = (&promised, &checksum)
-            && (algorithm.name() != checksum.algorithm || *promised != checksum.value)
-        {
-            let why = format!("the {} that was given is not that of the parts", algorithm.name());
-            return Err(refuse(S3ErrorCode::BadDigest, why));
-        }
-        let condition = self.meant(&input.bucket, &input.key, condition, view).await?;
-        let is_match = matches!(condition, Condition::Etag(_) | Condition::Version(_));
-        let completed = self
-            .store
-            .complete_upload(&input.bucket, &input.key, &input.upload_id, &chosen, checksum, condition)
-            .await;
-        let entry = match completed {
-            Ok(entry) => entry,
-            Err(error) => return Err(self.unmet(&input.bucket, &input.key, is_match, told(error)).await),
+        let entry = match self.completed(&input, parts, &chosen, view).await {
+            // The answer may have been lost, and the client asks again.
+            Err(error) if *error.code() == S3ErrorCode::NoSuchUpload => {
+                self.is_there(&input.bucket, &input.key, &chosen).await.ok_or(error)?
+            }
+            completed => completed?,
         };
         let mut output = CompleteMultipartUploadOutput {
             location: Some(format!("/{}/{}", input.bucket, input.key)),
@@ -278,6 +269,92 @@ impl Front {
         };
         show_checksum!(output, shown(entry.checksum.as_ref()), with type);
         Ok(S3Response::new(output))
+    }
+
+    async fn completed(
+        &self,
+        input: &CompleteMultipartUploadInput,
+        parts: &[CompletedPart],
+        chosen: &[Chosen],
+        view: View,
+    ) -> S3Result<Entry> {
+        let condition = conditions::of_write(input.if_match.clone(), input.if_none_match.clone())?;
+        let there = self.all_parts(&input.bucket, &input.key, &input.upload_id).await?;
+        let sizes = compare(parts, chosen, &there)?;
+        if let Some(promised) = input.mpu_object_size
+            && u64::try_from(promised) != Ok(sizes.iter().map(|(bytes, _)| bytes).sum())
+        {
+            let why = "x-amz-mp-object-size is not the size of the parts together";
+            return Err(refuse(S3ErrorCode::InvalidRequest, why));
+        }
+        let promised = given(&checksums_of!(input))?;
+        let checksum = self.checksum_of_whole(input, promised.as_ref(), &sizes).await?;
+        let condition = self.meant(&input.bucket, &input.key, condition, view).await?;
+        let is_match = matches!(condition, Condition::Etag(_) | Condition::Version(_));
+        let completed = self
+            .store
+            .complete_upload(&input.bucket, &input.key, &input.upload_id, chosen, checksum, condition)
+            .await;
+        match completed {
+            Ok(entry) => Ok(entry),
+            Err(error) => Err(self.unmet(&input.bucket, &input.key, is_match, told(error)).await),
+        }
+    }
+
+    /// The checksum of an object of these parts, which is the one that the client promises if it does.
+    async fn checksum_of_whole(
+        &self,
+        input: &CompleteMultipartUploadInput,
+        promised: Option<&(Algorithm, String)>,
+        sizes: &[(u64, Option<Checksum>)],
+    ) -> S3Result<Option<Checksum>> {
+        if promised.is_none() && sizes.iter().all(|(_, checksum)| checksum.is_none()) {
+            return Ok(None);
+        }
+        let uploads = self.store.uploads(&input.bucket, &input.key).await.map_err(told)?;
+        let upload =
+            uploads.into_iter().find(|upload| upload.key == input.key && upload.id == input.upload_id);
+        let begun =
+            upload.as_ref().and_then(|upload| upload.attributes.headers.get(KIND).map(String::as_str));
+        let now = input.checksum_type.as_ref().map(ChecksumType::as_str);
+        if begun.is_some_and(|begun| now.is_some_and(|now| now != begun)) {
+            let why = "x-amz-checksum-type is not the one that the upload was begun with";
+            return Err(refuse(S3ErrorCode::InvalidRequest, why));
+        }
+        let is_of_whole = match (now.or(begun), promised) {
+            (Some(kind), _) => kind == ChecksumType::FULL_OBJECT,
+            (None, Some((algorithm, value))) => algorithm.can_be_joined() && !value.contains('-'),
+            (None, None) => false,
+        };
+        let checksum = joined(sizes, is_of_whole);
+        match (promised, &checksum) {
+            (Some((algorithm, promised)), Some(checksum))
+                if algorithm.name() != checksum.algorithm || *promised != checksum.value =>
+            {
+                let why = format!("the {} that was given is not that of the parts", algorithm.name());
+                Err(refuse(S3ErrorCode::BadDigest, why))
+            }
+            (Some((algorithm, _)), None) => {
+                let why = format!(
+                    "the {} that was given cannot be compared: not all parts were uploaded with one",
+                    algorithm.name()
+                );
+                Err(refuse(S3ErrorCode::InvalidRequest, why))
+            }
+            _ => Ok(checksum),
+        }
+    }
+
+    /// The object of that name, if it is what these parts make.
+    async fn is_there(&self, bucket: &str, key: &str, chosen: &[Chosen]) -> Option<Entry> {
+        let mut md5 = Md5::new();
+        for part in chosen {
+            md5.update(&digest_of(&part.etag)?);
+        }
+        let digest = md5.finalize();
+        let hex = digest.as_ref().iter().fold(String::new(), |hex, byte| format!("{hex}{byte:02x}"));
+        let entry = self.store.head(bucket, key).await.ok()?;
+        (entry.etag == format!("{hex}-{}", chosen.len())).then_some(entry)
     }
 
     async fn all_parts(&self, bucket: &str, key: &str, upload: &str) -> S3Result<HashMap<u32, store::Part>> {
@@ -307,6 +384,12 @@ impl Front {
 fn part_number(number: i32) -> S3Result<u32> {
     let number = u32::try_from(number).ok().filter(|number| (1..=MOST_PARTS).contains(number));
     number.ok_or_else(|| refuse(S3ErrorCode::InvalidArgument, "part numbers go from 1 to 10,000"))
+}
+
+/// The 16 bytes of an MD5 in hexadecimal digits.
+fn digest_of(etag: &str) -> Option<[u8; 16]> {
+    let number = u128::from_str_radix(etag, 16).ok()?;
+    (etag.len() == 32).then(|| number.to_be_bytes())
 }
 
 /// The parts that a client names.

@@ -10,9 +10,10 @@ use hyper::header::{HeaderValue, LOCATION};
 use hyper::{HeaderMap, StatusCode};
 use s3s::dto::{
     CopyObjectInput, CopyObjectOutput, CopyObjectResult, CopySource, DeleteObjectInput, DeleteObjectOutput,
-    DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, ETag, ETagCondition, Error, GetObjectInput,
-    GetObjectOutput, HeadObjectInput, HeadObjectOutput, MetadataDirective, PutObjectInput, PutObjectOutput,
-    Timestamp,
+    DeleteObjectsInput, DeleteObjectsOutput, DeletedObject, ETag, ETagCondition, Error,
+    GetObjectAttributesInput, GetObjectAttributesOutput, GetObjectAttributesParts, GetObjectInput,
+    GetObjectOutput, HeadObjectInput, HeadObjectOutput, MetadataDirective, ObjectAttributes, ObjectPart,
+    PutObjectInput, PutObjectOutput, StorageClass, Timestamp,
 };
 use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 
@@ -23,6 +24,7 @@ use super::bodies::{self, MOST_BYTES};
 use super::checksums::{Promise, checksums_of, show_checksum, shown};
 use super::conditions::{self, Wanted};
 use super::errors::{broken, custom, later, refuse, told};
+use super::listing::limit;
 use super::redirects::{Unread, View};
 use super::{Front, check_key, check_version};
 
@@ -281,11 +283,48 @@ impl Front {
         Ok(S3Response::new(output))
     }
 
+    /// What is known of an object. The checksums of its parts are not kept.
+    pub(super) async fn attributes(
+        &self,
+        request: S3Request<GetObjectAttributesInput>,
+    ) -> S3Result<S3Response<GetObjectAttributesOutput>> {
+        let view = View::of(&request.headers)?;
+        let input = request.input;
+        check_version(input.version_id.as_deref())?;
+        let entry = self.store.head(&input.bucket, &input.key).await.map_err(told)?;
+        let seen = Seen::of(&entry, view == View::Show)?;
+        // Clients write several names in one header, or a header for each.
+        let wanted: Vec<&str> =
+            input.object_attributes.iter().flat_map(|name| name.as_str().split(',')).collect();
+        let wants = |name: &str| wanted.iter().any(|wanted| wanted.trim() == name);
+        let mut output = GetObjectAttributesOutput {
+            last_modified: Some(timestamp(entry.modified_ms)),
+            ..GetObjectAttributesOutput::default()
+        };
+        if wants(ObjectAttributes::ETAG) {
+            output.e_tag = Some(etag(&seen.etag));
+        }
+        if wants(ObjectAttributes::OBJECT_SIZE) {
+            output.object_size = i64::try_from(seen.bytes).ok();
+        }
+        if wants(ObjectAttributes::STORAGE_CLASS) {
+            output.storage_class = Some(StorageClass::from_static(StorageClass::STANDARD));
+        }
+        if !seen.is_redirect && wants(ObjectAttributes::CHECKSUM) {
+            output.checksum = entry.checksum.as_ref().map(|checksum| shown(Some(checksum)));
+        }
+        if !seen.is_redirect && !entry.parts.is_empty() && wants(ObjectAttributes::OBJECT_PARTS) {
+            output.object_parts = Some(parts_of(&entry, input.part_number_marker, input.max_parts)?);
+        }
+        Ok(S3Response::new(output))
+    }
+
     pub(super) async fn put(
         &self,
         request: S3Request<PutObjectInput>,
     ) -> S3Result<S3Response<PutObjectOutput>> {
         let view = View::of(&request.headers)?;
+        bodies::check_headers(&request.headers)?;
         let trailing = request.trailing_headers;
         let mut input = request.input;
         self.takes_data()?;
@@ -379,7 +418,8 @@ impl Front {
         self.takes_data()?;
         check_key(&input.key)?;
         refuse_extras!(input)?;
-        let (from_bucket, from_key) = source(&input.copy_source)?;
+        let from = copy_source(&request.headers)?;
+        let (from_bucket, from_key) = source(&from)?;
         let replaces = match input.metadata_directive.as_ref().map(MetadataDirective::as_str) {
             None | Some("COPY") => false,
             Some("REPLACE") => true,
@@ -598,6 +638,29 @@ async fn redirect_in(mut bytes: Outgoing, attributes: &Attributes) -> Result<Out
     Ok(stream::once(std::future::ready(Ok(text.into()))).boxed())
 }
 
+/// A page of the parts of an object.
+fn parts_of(entry: &Entry, after: Option<i32>, most: Option<i32>) -> S3Result<GetObjectAttributesParts> {
+    let (most, limit) = limit(most)?;
+    let after = usize::try_from(after.unwrap_or_default());
+    let after = after.map_err(|_| refuse(S3ErrorCode::InvalidArgument, "part-number-marker is negative"))?;
+    let number = |n: usize| i32::try_from(n).ok();
+    let parts = entry.parts.iter().enumerate().skip(after).take(limit).map(|(index, bytes)| ObjectPart {
+        part_number: number(index + 1),
+        size: i64::try_from(*bytes).ok(),
+        ..ObjectPart::default()
+    });
+    let parts: Vec<_> = parts.collect();
+    let end = after.saturating_add(parts.len());
+    Ok(GetObjectAttributesParts {
+        is_truncated: Some(end < entry.parts.len()),
+        max_parts: Some(most),
+        next_part_number_marker: number(end),
+        part_number_marker: number(after),
+        parts: Some(parts),
+        total_parts_count: number(entry.parts.len()),
+    })
+}
+
 /// All of a redirect, which was found to be small.
 async fn collected(bytes: Outgoing) -> S3Result<Vec<u8>> {
     let collect = bytes.try_fold(Vec::new(), |mut all, chunk| async move {
@@ -615,7 +678,14 @@ fn check_size(bytes: Option<u64>) -> S3Result<()> {
     Ok(())
 }
 
-/// Where a copy comes from.
+/// Where a copy comes from. The crate for S3 reads this header as a path, in which a `+` is one. S3 reads it as a form, in
+/// which a `+` is a space, and clients rely on that.
+pub(super) fn copy_source(headers: &HeaderMap) -> S3Result<CopySource> {
+    let text = headers.get("x-amz-copy-source").and_then(|value| str::from_utf8(value.as_bytes()).ok());
+    let source = CopySource::parse(&text.unwrap_or_default().replace('+', "%20"));
+    source.map_err(|error| refuse(S3ErrorCode::InvalidArgument, format!("x-amz-copy-source: {error}")))
+}
+
 fn source(from: &CopySource) -> S3Result<(&str, &str)> {
     match from {
         CopySource::Bucket { bucket, key, version_id } => {

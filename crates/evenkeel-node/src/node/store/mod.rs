@@ -129,6 +129,8 @@ pub struct Upload {
     pub id: String,
     /// When it began, in milliseconds since 1970.
     pub started_ms: u64,
+    /// Those of the object, if the store tells.
+    pub attributes: Attributes,
 }
 
 /// A part of an object that is being written.

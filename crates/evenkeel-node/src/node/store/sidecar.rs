@@ -323,7 +323,7 @@ impl Store for Sidecar {
         let what = (as_headers(&attributes), Payload::Nothing);
         let found = self.ask_xml(Method::POST, (bucket, key), &[("uploads", "")], what, &[]).await?;
         match found.texts.get("UploadId") {
-            Some(id) => Ok(Upload { key: key.to_owned(), id: id.clone(), started_ms: now_ms() }),
+            Some(id) => Ok(Upload { key: key.to_owned(), id: id.clone(), started_ms: now_ms(), attributes }),
             None => Err(self.unexpected("it names no upload".to_owned())),
         }
     }
@@ -414,6 +414,7 @@ impl Store for Sidecar {
                 key: text(&texts, "Key"),
                 id: text(&texts, "UploadId"),
                 started_ms: iso_ms(&text(&texts, "Initiated")),
+                attributes: Attributes::default(),
             }));
             let next = (text(&found.texts, "NextKeyMarker"), text(&found.texts, "NextUploadIdMarker"));
             if text(&found.texts, "IsTruncated") != "true" || next == after {
@@ -509,7 +510,9 @@ fn entry(headers: &HeaderMap) -> Entry {
 fn as_headers(attributes: &Attributes) -> HeaderMap {
     let mut headers = HeaderMap::new();
     let user = attributes.user.iter().map(|(name, value)| (format!("{USER}{name}"), value));
-    for (name, value) in attributes.headers.iter().map(|(name, value)| (name.clone(), value)).chain(user) {
+    // What the front keeps there for itself is none of the server's business.
+    let headers_of = attributes.headers.iter().filter(|(name, _)| KEPT.contains(&name.as_str()));
+    for (name, value) in headers_of.map(|(name, value)| (name.clone(), value)).chain(user) {
         if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::try_from(value.as_str())) {
             headers.insert(name, value);
         }

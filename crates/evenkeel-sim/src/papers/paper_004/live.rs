@@ -228,6 +228,7 @@ pub fn rounds(setting: &Setting, is_quick: bool) -> Vec<Round> {
         round("none is slow", |of| of.n_slow = 0, &[RR, MLML, TRH, LTR1, LTR2, LTR3], n_runs),
     ];
     if !is_quick {
+        let n_runs = n_runs - 1;
         rounds.extend([
             round("windows of half a second", |of| of.window_ms = 500, &PROPOSED, n_runs),
             round(

@@ -629,7 +629,12 @@ impl Before {
 
 impl UploadRow {
     pub(super) fn upload(&self) -> Upload {
-        Upload { key: self.key.clone(), id: format!("{:016x}", self.id), started_ms: self.started_ms }
+        Upload {
+            key: self.key.clone(),
+            id: format!("{:016x}", self.id),
+            started_ms: self.started_ms,
+            attributes: self.attributes.clone(),
+        }
     }
 }
 
