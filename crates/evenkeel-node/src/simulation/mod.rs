@@ -31,11 +31,11 @@ const REPEAT_EVERY: u64 = 20;
 /// A mistake shows in so many worlds at the latest, or sooner: the seeds that are tried begin here.
 const MOST_WORLDS: u64 = 400;
 const MISTAKES: [(Mistake, u64); 5] = [
-    (Mistake::NamesFirst, 0),
-    (Mistake::DeletesFirst, 10),
-    (Mistake::AcknowledgesFirst, 0),
-    (Mistake::BringsHomeAnyway, 145),
-    (Mistake::RemovesFirst, 90),
+    (Mistake::NamesFirst, 30),
+    (Mistake::DeletesFirst, 105),
+    (Mistake::AcknowledgesFirst, 15),
+    (Mistake::BringsHomeAnyway, 208),
+    (Mistake::RemovesFirst, 32),
 ];
 /// Of all steps at which something stops, every so many-th is tried, unless `EVENKEEL_TIMES` says more than once.
 const STRIDE: u64 = 15;

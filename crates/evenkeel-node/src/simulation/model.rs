@@ -71,8 +71,9 @@ impl Model {
         Err(format!("{}: something was replaced that was not to be", write.key))
     }
 
-    /// Something was read between two moments.
-    pub(super) fn read(&mut self, key: &str, value: &Value, from: u64, to: u64) -> Result<(), String> {
+    /// Something was read between a moment and now.
+    pub(super) fn read(&mut self, key: &str, value: &Value, from: u64) -> Result<(), String> {
+        let to = self.now();
         self.n_reads += 1;
         let writes = self.writes(key);
         if may_be(writes, value, from, to, None) {
@@ -128,8 +129,8 @@ mod tests {
         let mut model = Model::default();
         let [a, b] = ["a", "b"].map(|text| Some(Bytes::from(text)));
         let read = |model: &mut Model, value: &Value| {
-            let (from, to) = (model.now(), model.now());
-            model.read("k", value, from, to).is_ok()
+            let from = model.now();
+            model.read("k", value, from).is_ok()
         };
         assert!(read(&mut model, &None) && !read(&mut model, &a));
         let first = model.begin("k", a.clone());

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::task::{Context, Poll};
@@ -67,6 +68,7 @@ pub(super) enum Moment {
 
 /// What happens to a request.
 #[derive(Clone, Copy, Debug, Default)]
+#[allow(clippy::struct_excessive_bools)] // each may happen together with any other
 struct Fate {
     there: Duration,
     back: Duration,
@@ -160,7 +162,7 @@ fn reset() -> Problem {
 
 impl Net {
     /// So many nodes with empty disks.
-    pub(super) fn start(n: usize, replicas: u32, dice: Dice, credentials: &std::path::Path) -> Arc<Self> {
+    pub(super) fn start(n: usize, replicas: u32, dice: Dice, credentials: &Path) -> Arc<Self> {
         let server = |n: usize| Server {
             name: format!("s{n}"),
             endpoint: format!("http://s{n}:1"),
@@ -174,7 +176,7 @@ impl Net {
             credentials: Some(Reference::File(credentials.to_owned())),
             replicas,
         };
-        let mut own = dice.clone();
+        let mut own = dice;
         let machines = (0..n).map(|_| Machine { disk: Fake::new(own.below(1 << 40), None), life: None });
         let state = State {
             machines: machines.collect(),
@@ -394,6 +396,7 @@ impl Net {
         }
     }
 
+    #[allow(clippy::too_many_lines)] // the way of a request, from its beginning to its end
     async fn carry(self: Arc<Self>, from: Place, request: Request) -> Result<Answer, StoreError> {
         let Request { method, url, headers, what, name, .. } = request;
         let fail = |problem: Problem| Err(StoreError { address: name.clone(), problem });
@@ -502,7 +505,7 @@ impl Net {
         let date = httpdate::fmt_http_date(outside::now());
         headers.insert(DATE, HeaderValue::try_from(date).unwrap());
         let body = if method == hyper::Method::HEAD { s3s::Body::empty() } else { body };
-        let body = self.clone().answer_body(from, to, body, fate, name.clone(), life, hangs_up);
+        let body = self.clone().answer_body(from, to, body, fate, name.clone(), &life, hangs_up);
         Ok(Answer { status: parts.status, headers, body })
     }
 
@@ -634,7 +637,7 @@ impl Net {
         body: s3s::Body,
         fate: Fate,
         name: String,
-        life: Arc<Life>,
+        life: &Life,
         hangs_up: HangsUp,
     ) -> evenkeel_store::Body {
         let net = self;
@@ -754,7 +757,7 @@ impl hyper::body::Body for Sent {
 }
 
 /// Keys for all simulations.
-pub(super) fn credentials(folder: &std::path::Path) -> std::path::PathBuf {
+pub(super) fn credentials(folder: &Path) -> PathBuf {
     let path = folder.join("keys");
     Credentials::read_or_make(&path).unwrap();
     path

@@ -139,10 +139,7 @@ impl World {
         let servers = self.net.servers(Place::Client(client));
         let from = self.model().now();
         let value = at_home(&servers, key, home).await?;
-        let mut model = self.model();
-        let to = model.now();
-        let checked = model.read(key, &value, from, to);
-        drop(model);
+        let checked = self.model().read(key, &value, from);
         self.check(checked.map_err(|why| format!("at its home s{home}: {why}")));
         Ok(())
     }
@@ -152,10 +149,7 @@ impl World {
         let servers = self.net.servers(Place::Client(client));
         let from = self.model().now();
         let value = from_holders(&servers, key).await?;
-        let mut model = self.model();
-        let to = model.now();
-        let checked = model.read(key, &value, from, to);
-        drop(model);
+        let checked = self.model().read(key, &value, from);
         self.check(checked.map_err(|why| format!("from those who hold it: {why}")));
         Ok(())
     }
@@ -206,8 +200,7 @@ impl World {
                         }
                     }
                 }
-                Ok(None) => break,
-                Err(StoreError { problem: Problem::NotFound, .. }) => break,
+                Ok(None) | Err(StoreError { problem: Problem::NotFound, .. }) => break,
                 Err(error) => return wrong(format!("cannot be listed: {error}")),
             }
         }
@@ -223,7 +216,8 @@ impl World {
         let wrong = |why: String| self.check(Err(format!("after maintenance: {why}")));
         let servers = self.net.servers(Place::Client(99));
         let mut named = BTreeSet::new();
-        for key in self.model().keys() {
+        let keys = self.model().keys();
+        for key in keys {
             for home in servers.homes(BUCKET, &key, self.replicas as usize) {
                 match servers.look(home, BUCKET, &key).await {
                     Ok(Some(seen)) if seen.redirect.is_some() => match servers
@@ -381,12 +375,12 @@ pub(super) fn data(dice: &mut Dice) -> Bytes {
 
 /// Does what a client does, step by step.
 async fn client(world: World, number: usize, mut dice: Dice, n_steps: u64) {
-    let key = |dice: &mut Dice| format!("k{}", dice.below(5));
+    let key = |dice: &mut Dice| format!("k{}", dice.below(4));
     for _ in 0..n_steps {
         sleep(dice.millis(3_000)).await;
         let key = key(&mut dice);
         match dice.below(20) {
-            0..=10 => {
+            0..=9 => {
                 let mut items = BTreeMap::from([(key, data(&mut dice))]);
                 for _ in 0..dice.below(3) {
                     items.insert(format!("c{number}-{}", dice.below(6)), data(&mut dice));
@@ -395,9 +389,9 @@ async fn client(world: World, number: usize, mut dice: Dice, n_steps: u64) {
                 let options = options(&mut dice, world.replicas);
                 let _ = world.put(number, &items, &options).await;
             }
-            11..=13 => drop(world.remove(number, &key).await),
-            14..=15 => drop(world.read_from_holders(number, &key).await),
-            16..=17 => {
+            10..=12 => drop(world.remove(number, &key).await),
+            13..=14 => drop(world.read_from_holders(number, &key).await),
+            15..=16 => {
                 let homes = {
                     let servers = world.net.servers(Place::Client(number));
                     servers.homes(BUCKET, &key, world.replicas as usize)
@@ -501,7 +495,7 @@ pub(super) async fn run(seed: u64, credentials: &Path) -> (Outcome, Result<(), S
         cut_requests: level,
         cut_answers: level,
         delays: dice.one_of(&[0, 50, 200]),
-        late_requests: if std::env::var_os("EVENKEEL_LATE").is_some() { 500 } else { 0 },
+        late_requests: dice.one_of(&[0, 500]),
     };
     let pace = dice.one_of(&[0, 0, 1_500, 5_000, 15_000]);
     let n_phases = if dice.is_one_in(3) { 2 } else { 1 };
@@ -518,8 +512,8 @@ pub(super) async fn run(seed: u64, credentials: &Path) -> (Outcome, Result<(), S
             let clients: Vec<_> = clients.collect();
             let mut dice = dice.fork();
             let maintainer = async {
-                for _ in 0..dice.below(3) {
-                    sleep(dice.millis(10_000)).await;
+                for _ in 0..dice.below(4) {
+                    sleep(dice.millis(6_000)).await;
                     world.maintain(n_clients, GRACE).await;
                 }
             };

@@ -167,6 +167,19 @@ impl Access {
         }
         let make = || async {
             let endpoint = self.servers.endpoint(server)?;
+            // Who cannot be asked is not known to be another one.
+            if let Ok(Some(status)) = self.servers.status(server).await
+                && !status.node.is_empty()
+                && status.node != self.name(server)
+            {
+                let why = format!(
+                    "the node there calls itself `{}`, and the cluster file calls it `{}`; correct the file, or start the \
+                     node with another --name",
+                    status.node,
+                    self.name(server)
+                );
+                return Err(Problem::Unsupported(why).at(endpoint.address()));
+            }
             if !endpoint.has_bucket(&self.bucket).await? {
                 endpoint.create_bucket(&self.bucket).await?;
             }

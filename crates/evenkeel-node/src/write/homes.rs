@@ -82,12 +82,12 @@ pub(super) async fn settle(
     }
 }
 
+/// What came of telling a home.
+type Told = Result<(Before, Duration), Fault>;
+
 /// How many homes were told, the pieces of earlier versions, and why others were not, if so: then also whether any of them
 /// may have been nevertheless.
-fn summed(
-    access: &Access,
-    told: Vec<(usize, Result<(Before, Duration), Fault>)>,
-) -> (usize, Vec<Held>, Option<(String, bool)>) {
+fn summed(access: &Access, told: Vec<(usize, Told)>) -> (usize, Vec<Held>, Option<(String, bool)>) {
     let (mut n_settled, mut old, mut why, mut is_unsure) = (0, Vec::new(), None, false);
     for (home, told) in told {
         match told {

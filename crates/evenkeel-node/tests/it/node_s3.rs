@@ -7,11 +7,13 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use evenkeel_node::node::store::folder::{Folder, Options};
+use evenkeel_node::node::store::{Attributes, Condition, Incoming, Store};
 use evenkeel_node::node::up::{Up, UpSettings};
 use evenkeel_node::node::{Node, Settings};
+use evenkeel_store::cluster::redirect;
 use evenkeel_store::cluster::{Cluster, Credentials, Held, Redirect, Server, write};
 use evenkeel_store::{Body, Endpoint, Payload, Problem, StoreError};
-use futures_util::TryStreamExt;
+use futures_util::{StreamExt, TryStreamExt, stream};
 use hyper::header::{HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, StatusCode};
 use serde_json::{Value, json};
@@ -537,6 +539,31 @@ async fn idle_connections_are_no_burden() {
     }
     put(&served.data, "k", "x").await.unwrap();
     assert_eq!(read(&served.data, "k").await.unwrap(), b"x");
+}
+
+/// A redirect that cannot be read is told of its own object.
+#[tokio::test]
+async fn one_bad_redirect_does_not_hide_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Folder::open(folder.path(), Options::default()).unwrap();
+    store.create_bucket("bkt").await.unwrap();
+    for (key, body, is_marked) in [("a", "x", false), ("b", "{", true), ("c", "y", false)] {
+        let mark = is_marked.then(|| (redirect::MARK.to_owned(), "1".to_owned()));
+        let attributes = Attributes { user: mark.into_iter().collect(), ..Attributes::default() };
+        let bytes = stream::iter([Ok(Bytes::from(body))]).boxed();
+        let body = Incoming { bytes, size: Some(1), checksum: Arc::default() };
+        store.put("bkt", key, attributes, body, Condition::Always).await.unwrap();
+    }
+    let node = Node::start(Arc::new(store), any_port(), Some(any_port()), settings("s1", None)).unwrap();
+    let address = format!("http://{}", node.control_address().unwrap());
+    let control = Endpoint::new(&address, &keys().access_key, &keys().secret_key).unwrap();
+    let what = json!({"bucket": "bkt"});
+    let located: Value = control.say(Method::POST, "v1/locate", Some(&what)).await.unwrap();
+    let objects = located["objects"].as_array().unwrap();
+    let found: Vec<_> =
+        objects.iter().map(|one| (one["key"].as_str().unwrap(), one["redirect"].is_null())).collect();
+    assert_eq!(found, [("a", true), ("b", false), ("c", true)]);
+    assert!(objects[1]["redirect"]["error"].as_str().unwrap().contains("bkt/b"), "{located}");
 }
 
 #[tokio::test]

@@ -398,6 +398,27 @@ async fn an_entry_that_lies_takes_nothing_with_it() {
     nodes.assert_reads(&victim).await;
 }
 
+/// A cluster file that takes one node for another is found out before anything is written there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_of_other_names_get_nothing() {
+    let mut nodes = Nodes::start(3);
+    let names: Vec<String> = nodes.cluster.servers.iter().map(|server| server.name.clone()).collect();
+    nodes.cluster.servers[0].name.clone_from(&names[1]);
+    nodes.cluster.servers[1].name.clone_from(&names[0]);
+    nodes.servers = Arc::new(Servers::open(&nodes.cluster).unwrap());
+    let all = objects(1, 24);
+    let report = nodes.put(&all, &options("rr")).await;
+    let at_third = |key: &str, bytes: usize| bytes <= 100_000 && nodes.servers.homes(BUCKET, key, 1)[0] == 2;
+    let n_written = all.iter().filter(|(key, data)| at_third(key, data.len())).count() as u64;
+    assert!(n_written > 0 && report.n_written >= n_written, "the third goes on: {report:?}");
+    assert!(report.failures.len() > 3, "{report:?}");
+    let why = &report.failures[0].why;
+    assert!(why.contains("calls itself `s1`") || why.contains("calls itself `s2`"), "{why}");
+    for server in &nodes.servers.all()[..2] {
+        assert!(!server.endpoint.has_bucket(BUCKET).await.unwrap(), "{}", server.name);
+    }
+}
+
 /// Servers of which only S3 is known: conditions are found out by a probe, redirects by looking.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn plain_endpoints_will_do() {
@@ -452,7 +473,7 @@ async fn orphans_are_collected() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pieces_of_homes_that_are_not_in_the_cluster_file_are_kept() {
     let mut nodes = Nodes::start(3);
-    let all: BTreeMap<String, Vec<u8>> = (0..6).map(|n| (format!("large{n}"), noise(n, 500_000))).collect();
+    let all: BTreeMap<String, Vec<u8>> = (0..24).map(|n| (format!("large{n}"), noise(n, 250_000))).collect();
     nodes.put(&all, &options("rr")).await;
     let before = nodes.held().await;
     let everybody = Arc::clone(&nodes.servers);

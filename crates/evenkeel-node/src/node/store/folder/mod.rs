@@ -301,6 +301,7 @@ impl Jobs {
         permit.map_err(|_| StoreError::Closed("it is being closed".into()))
     }
 
+    #[cfg_attr(not(test), allow(clippy::unused_self))] // simulations have tasks instead of threads
     fn spawn<T: Send + 'static>(
         &self,
         permit: OwnedSemaphorePermit,
