@@ -1,7 +1,9 @@
 //! Long campaigns, not part of the tests.
 
+use crate::cluster::garage;
 use crate::run::{
-    Result, hdfs_native, or_tools, require_cargo_tool, require_program, run_with, s5cmd, target,
+    Result, hdfs_native, or_tools, require_cargo_tool, require_program, run_with, s3_load, s3s_fs, s5cmd,
+    target,
 };
 
 /// One target for each reader, and one that plans any input that can be read.
@@ -119,7 +121,8 @@ pub(crate) fn live(options: &[&str]) -> Result<()> {
     ] {
         require_program(program, &[flag], &[package])?;
     }
-    let (s5cmd, hdfs_native) = (s5cmd()?, hdfs_native()?);
+    let (s5cmd, hdfs_native, s3_load, s3s_fs) = (s5cmd()?, hdfs_native()?, s3_load()?, s3s_fs()?);
+    let garage = garage::installed()?;
     let evenkeel = target().join("release/evenkeel").display().to_string();
     if !options.contains(&"--evenkeel") {
         run_with("cargo", &["build", "--release", "--quiet", "-p", "evenkeel-cli"], &[])?;
@@ -127,7 +130,9 @@ pub(crate) fn live(options: &[&str]) -> Result<()> {
     let xtask = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
     let xtask = xtask.display().to_string();
     let race = ["bench/live", "--evenkeel", &evenkeel, "--xtask", &xtask, "--s5cmd", &s5cmd];
-    let race = [&race[..], &["--hdfs-native", &hdfs_native]].concat();
+    let peers =
+        ["--hdfs-native", &hdfs_native, "--s3-load", &s3_load, "--s3s-fs", &s3s_fs, "--garage", &garage];
+    let race = [&race[..], &peers].concat();
     run_with("python3", &[&race, options].concat(), &[("PYTHONDONTWRITEBYTECODE", "1")])
 }
 

@@ -156,6 +156,29 @@ pub(crate) fn hdfs_native() -> Result<String> {
     Ok(format!("{folder}/release/evenkeel-peer-hdfs-native"))
 }
 
+/// The load generator for S3 servers, built once for each of its versions.
+pub(crate) fn s3_load() -> Result<String> {
+    let folder = cache("s3-load").display().to_string();
+    let manifest = "bench/live/peers/s3-load/Cargo.toml";
+    let build = ["build", "--release", "--locked", "--manifest-path", manifest, "--target-dir", &folder];
+    install("cargo", &build)?;
+    Ok(format!("{folder}/release/evenkeel-s3-load"))
+}
+
+/// An S3 server over a folder that others wrote, built once for each machine.
+pub(crate) fn s3s_fs() -> Result<String> {
+    const VERSION: &str = "0.14.1";
+    let root = cache(&format!("s3s-fs-{VERSION}"));
+    let program = root.join("bin/s3s-fs").display().to_string();
+    if !works(&program, &["--version"]) {
+        let root = root.display().to_string();
+        let what =
+            ["install", "s3s-fs", "--version", VERSION, "--locked", "--features", "binary", "--root", &root];
+        install("cargo", &what)?;
+    }
+    Ok(program)
+}
+
 /// The name of Chromium, which opens pages in tests. Installs it if it is missing.
 pub(crate) fn browser() -> Result<&'static str> {
     let names = ["chromium", "chromium-browser", "google-chrome"];

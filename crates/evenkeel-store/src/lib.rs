@@ -53,7 +53,7 @@ pub use hdfs::Hdfs;
 pub use hdfs::fuzz as hdfs_fuzz;
 pub use http::{Announced, Http, announced, fetch, over_http};
 pub use metalink::{Metalink, MirroredFile, Origin};
-pub use s3::{Answer, Elements, Endpoint, Listed, ListedPage, Payload, S3, Written};
+pub use s3::{Answer, Conditions, Elements, Endpoint, Listed, ListedPage, Payload, S3, Written};
 #[doc(hidden)]
 pub use s3::{Request, Wire};
 pub use webhdfs::WebHdfs;

@@ -35,6 +35,12 @@ pub(crate) fn install() -> Result<()> {
     run::install("cargo", &[&what[..], &quick].concat())
 }
 
+/// The program, which is built if it is not there.
+pub(crate) fn installed() -> Result<String> {
+    install()?;
+    Ok(program())
+}
+
 fn root() -> PathBuf {
     run::cache(&format!("garage-{VERSION}"))
 }

@@ -1,7 +1,7 @@
 //! `cargo xtask cluster`: real servers, which we did not write, in network namespaces with shaped links.
 
 mod ceph;
-mod garage;
+pub(crate) mod garage;
 mod hdfs;
 mod kafka;
 mod lifecycle;

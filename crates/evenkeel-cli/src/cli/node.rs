@@ -20,6 +20,7 @@ Examples:
     evenkeel node --data /srv/evenkeel --cluster cluster.toml --name s3
     evenkeel node --data /srv/evenkeel --listen 10.0.0.3:9101 --control 10.0.0.3:9201 --credentials keys.toml \\
         --tls-cert cert.pem --tls-key key.pem
+    evenkeel node --behind http://10.0.0.3:3900 --behind-credentials garage.toml --behind-region garage --credentials keys.toml
 
 A node speaks S3 at --listen: path-style addresses, signature V4, any region. At --control it says how loaded it is and can be \
 paused, drained and made slow:
@@ -34,13 +35,27 @@ what was written elsewhere because it was busy, and deletes pieces that nothing 
 concerned have been idle for ten seconds, at most 50 MB/s. GET /v1/status says what it did. Such a line pauses it, or sets its rate:
     curl … http://127.0.0.1:9201/v1/settings -d '{\"maintainer\":{\"paused\":true,\"bytes_per_second\":10000000}}'
 
+With --behind there is no folder: the node keeps its objects at another S3 server and adds slots, a queue and its control port. \
+The keys of that server come from --behind-credentials, a file of the same two lines, else from EVENKEEL_BEHIND_ACCESS_KEY and \
+EVENKEEL_BEHIND_SECRET_KEY. Conditions that it does not carry out are refused with 501, which GET /v1/status tells as \
+conditional_writes.
+
 SIGTERM or Ctrl-C stops it: what is under way is finished first. Under systemd, use Type=notify.
 
 Exit status: 0 stopped, 2 wrong usage, or it cannot be started.")]
 pub struct NodeArgs {
     /// The folder that holds the data; it is made if there is none
-    #[arg(long, value_name = "DIR")]
-    pub data: PathBuf,
+    #[arg(long, value_name = "DIR", required_unless_present = "behind")]
+    pub data: Option<PathBuf>,
+    /// The address of another S3 server that holds the data, http://HOST:PORT
+    #[arg(long, value_name = "ADDRESS", conflicts_with = "data")]
+    pub behind: Option<String>,
+    /// A file with the keys of that server; see below
+    #[arg(long, value_name = "FILE", requires = "behind", conflicts_with = "data")]
+    pub behind_credentials: Option<PathBuf>,
+    /// The region that requests to that server are signed for  [default: us-east-1]
+    #[arg(long, value_name = "REGION", requires = "behind", conflicts_with = "data")]
+    pub behind_region: Option<String>,
     /// Where to speak S3; port 0 is any  [default: the cluster file's endpoint, or 127.0.0.1:9101]
     #[arg(long, value_name = "ADDRESS")]
     pub listen: Option<SocketAddr>,

@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_node::node::store::folder::{Folder, Options};
-use evenkeel_node::node::store::{Store, StoreError};
+use evenkeel_node::node::store::{Sidecar, Store, StoreError};
 use evenkeel_node::node::{Node, Settings, Tls, Upkeep, signalled, tell_systemd};
+use evenkeel_store::Endpoint;
 use evenkeel_store::cluster::{Cluster, Credentials, Reference, Server};
 use serde_json::json;
 
@@ -19,6 +20,10 @@ use crate::output::print;
 
 /// How long transfers that are under way may take when a node is stopped.
 pub(super) const PATIENCE: Duration = Duration::from_secs(30);
+/// Where keys come from if nobody makes them.
+const NO_KEYS: &str = "a node that others reach, or that has no folder, needs keys of its own that somebody chose: name a file \
+                       with --credentials FILE, in it two lines, access_key = \"…\" and secret_key = \"…\"; or set \
+                       EVENKEEL_ACCESS_KEY and EVENKEEL_SECRET_KEY";
 /// The ports of a node, unless it is told.
 const PORTS: (u16, u16) = (9101, 9201);
 
@@ -43,13 +48,19 @@ pub(super) fn run(args: &NodeArgs) -> Result<Outcome> {
             Some(address) => Some(Node::listen(address)?),
             None => None,
         };
-        let store = open(&args.data)?;
-        // New keys go into the folder of the store, which is there now.
-        let (keys, whence) = if let Some(given) = given {
-            given
-        } else {
-            let path = args.data.join("credentials");
-            (Credentials::read_or_make(&path)?, path.display().to_string())
+        let store = match (&args.data, &args.behind) {
+            (Some(folder), _) => open(folder)?,
+            (None, Some(address)) => behind(args, address, cluster.is_some()).await?,
+            (None, None) => bail!("the node has nowhere to keep data; name a folder with --data DIR"),
+        };
+        let (keys, whence) = match (given, &args.data) {
+            (Some(given), _) => given,
+            // New keys go into the folder of the store, which is there now.
+            (None, Some(folder)) => {
+                let path = folder.join("credentials");
+                (Credentials::read_or_make(&path)?, path.display().to_string())
+            }
+            (None, None) => bail!(NO_KEYS),
         };
         let settings = Settings {
             name: args.name.clone(),
@@ -108,6 +119,34 @@ pub(super) fn open(folder: &Path) -> Result<Arc<dyn Store>, StoreError> {
     Ok(Arc::new(Folder::open(folder, Options::default())?))
 }
 
+/// The store at another server.
+async fn behind(args: &NodeArgs, address: &str, is_in_cluster: bool) -> Result<Arc<dyn Store>> {
+    let is_web = ["http://", "https://"].iter().any(|scheme| address.starts_with(scheme));
+    if !is_web {
+        bail!(
+            "--behind {address} is no address of an S3 server; write http://HOST:PORT or https://HOST:PORT"
+        );
+    }
+    let keys = match &args.behind_credentials {
+        Some(path) => Credentials::read(path)?,
+        None => Reference::Environment("EVENKEEL_BEHIND".to_owned()).find().context(
+            "no keys for the server behind this node; name a file with --behind-credentials FILE, in it two lines, \
+             access_key = \"…\" and secret_key = \"…\"",
+        )?,
+    };
+    let mut endpoint = Endpoint::new(address, &keys.access_key, &keys.secret_key)?;
+    if let Some(region) = &args.behind_region {
+        endpoint = endpoint.in_region(region);
+    }
+    let sidecar = Sidecar::open(endpoint, is_in_cluster).await.with_context(|| {
+        format!(
+            "{address} cannot be used; see whether it runs, whether its keys are right (--behind-credentials), and \
+             whether it wants another region (--behind-region)"
+        )
+    })?;
+    Ok(Arc::new(sidecar))
+}
+
 /// Where the node listens.
 fn addresses(args: &NodeArgs, me: Option<&Server>) -> Result<(SocketAddr, Option<SocketAddr>)> {
     let usual = |port| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
@@ -152,12 +191,8 @@ fn keys(
     if let Some((cluster, me)) = me {
         return Ok(Some((cluster.credentials(me)?, "the place that the cluster file names".to_owned())));
     }
-    if is_beyond {
-        bail!(
-            "a node that others reach needs keys that they know: name a file with --credentials FILE, in it two lines, \
-             access_key = \"…\" and secret_key = \"…\"; or set {}",
-            variables.join(" and ")
-        );
+    if is_beyond || args.data.is_none() {
+        bail!(NO_KEYS);
     }
     Ok(None)
 }

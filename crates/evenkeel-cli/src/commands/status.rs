@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Result;
 use evenkeel_store::StoreError;
-use evenkeel_store::cluster::{KeelAddress, Listing, Servers, Status};
+use evenkeel_store::cluster::{KeelAddress, Listing, Servers, Status, Usage};
 use futures_util::future::join_all;
 use serde::Serialize;
 use serde_json::json;
@@ -62,10 +62,10 @@ pub(super) fn run(args: &StatusArgs) -> Result<Outcome> {
                 "busy": of(status, |status| status.load.busy),
                 "waiting": of(status, |status| status.load.waiting),
                 "pending_bytes": of(status, |status| status.load.pending_bytes),
-                "objects": of(status, |status| status.usage.objects),
-                "bytes": of(status, |status| status.usage.bytes),
+                "objects": held(status, |usage| usage.objects),
+                "bytes": held(status, |usage| usage.bytes),
                 "maintainer": of(status, |status| status.maintainer.clone()).flatten(),
-                "free_bytes": of(status, |status| status.usage.free_bytes).flatten(),
+                "free_bytes": held(status, |usage| usage.free_bytes).flatten(),
             })).collect::<Vec<_>>(),
             "content": content,
         });
@@ -81,6 +81,10 @@ type Answer = Result<Option<Status>, StoreError>;
 
 fn of<T>(status: &Answer, figure: impl Fn(&Status) -> T) -> Option<T> {
     status.as_ref().ok()?.as_ref().map(figure)
+}
+
+fn held<T>(status: &Answer, figure: impl Fn(&Usage) -> T) -> Option<T> {
+    of(status, |status| status.usage.as_ref().map(&figure)).flatten()
 }
 
 async fn ask(servers: &Servers, server: usize) -> Answer {
@@ -151,9 +155,9 @@ fn told(servers: &Servers, all: &[Answer], content: Option<&Content>) -> String 
             number(of(status, |status| status.load.busy.into())),
             number(of(status, |status| status.load.waiting.into())),
             bytes(of(status, |status| status.load.pending_bytes)),
-            number(of(status, |status| status.usage.objects)),
-            bytes(of(status, |status| status.usage.bytes)),
-            bytes(of(status, |status| status.usage.free_bytes).flatten()),
+            number(held(status, |usage| usage.objects)),
+            bytes(held(status, |usage| usage.bytes)),
+            bytes(held(status, |usage| usage.free_bytes).flatten()),
             speed,
         ]);
     }

@@ -40,7 +40,7 @@ use super::front::access::check_signed;
 use super::front::{Front, Naming, Promised, Wrote};
 use super::gate::{Gate, Load};
 use super::maintainer::{Maintainer, Report, Wish};
-use super::store::{Entry, Selection, Store, Usage};
+use super::store::{Entry, Selection, Store, StoreError, Usage};
 
 /// A longer request is none of ours.
 const MOST_BYTES: usize = 64 << 10;
@@ -91,9 +91,11 @@ struct Status<'a> {
     paused: bool,
     draining: bool,
     bytes_per_second: Option<u64>,
+    conditional_writes: bool,
     load: Load,
     idle_ms: Option<u64>,
-    usage: Usage,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<Usage>,
     maintainer: Option<Report>,
 }
 
@@ -191,8 +193,10 @@ impl Control {
     }
 
     async fn status(&self) -> S3Response<Body> {
-        let usage = match self.store.usage().await {
-            Ok(usage) => usage,
+        let known =
+            async { Ok::<_, StoreError>((self.store.usage().await?, self.store.is_conditional().await?)) };
+        let (usage, conditional_writes) = match known.await {
+            Ok(known) => known,
             Err(error) => return refuse(StatusCode::INTERNAL_SERVER_ERROR, &error.to_string()),
         };
         answer(
@@ -205,6 +209,7 @@ impl Control {
                 paused: self.gate.is_paused(),
                 draining: self.gate.is_draining(),
                 bytes_per_second: self.gate.rate(),
+                conditional_writes,
                 load: self.gate.load(),
                 idle_ms: self.gate.idle().map(|idle| idle.as_millis() as u64),
                 usage,
@@ -349,7 +354,7 @@ impl Control {
 
     async fn metrics(&self) -> S3Response<Body> {
         let load = self.gate.load();
-        let usage = self.store.usage().await.unwrap_or_default();
+        let usage = self.store.usage().await.ok().flatten();
         let mut text = String::new();
         let kept = self.maintainer.as_ref().map(|maintainer| maintainer.report());
         let maintained = kept.iter().flat_map(|Report { runs, total, .. }| {
@@ -367,7 +372,7 @@ impl Control {
                 ("maintainer_failures_total", "counter", "What it could not do.", total.failed),
             ]
         });
-        let figures = [
+        let mut figures = vec![
             ("slots", "gauge", "Transfers that there may be at a time.", u64::from(load.slots)),
             ("busy", "gauge", "Transfers under way.", u64::from(load.busy)),
             ("waiting", "gauge", "Transfers that wait for a slot.", u64::from(load.waiting)),
@@ -375,10 +380,14 @@ impl Control {
             ("transfers_total", "counter", "Transfers that are over.", load.transfers),
             ("read_bytes_total", "counter", "Bytes sent to clients.", load.read_bytes),
             ("written_bytes_total", "counter", "Bytes received from clients.", load.written_bytes),
-            ("objects", "gauge", "Objects stored.", usage.objects),
-            ("stored_bytes", "gauge", "Bytes of all objects.", usage.bytes),
-            ("free_bytes", "gauge", "Free bytes of the disk.", usage.free_bytes.unwrap_or_default()),
         ];
+        if let Some(usage) = usage {
+            figures.extend([
+                ("objects", "gauge", "Objects stored.", usage.objects),
+                ("stored_bytes", "gauge", "Bytes of all objects.", usage.bytes),
+                ("free_bytes", "gauge", "Free bytes of the disk.", usage.free_bytes.unwrap_or_default()),
+            ]);
+        }
         for (name, kind, help, value) in figures.into_iter().chain(maintained) {
             let _ = write!(
                 text,

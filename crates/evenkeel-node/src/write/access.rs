@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use evenkeel_store::cluster::redirect::{HELD, HOME, MAINTENANCE, OF};
 use evenkeel_store::cluster::{Held, Redirect, Seen, Servers, encoded};
 use evenkeel_store::{Payload, Problem, StoreError, Written};
@@ -33,8 +32,6 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const ANSWERED_WITHIN: Duration = Duration::from_mins(5);
 /// How often a write is tried where it is not known what became of it, or where somebody else came first.
 const MOST_ATTEMPTS: usize = 3;
-/// The object by which a server shows whether it carries out conditional writes.
-const PROBE: &str = ".evenkeel/probe";
 /// Pieces that are deleted at once.
 const N_DELETED_AT_ONCE: usize = 16;
 
@@ -194,35 +191,11 @@ impl Access {
         let ask = || async {
             match self.servers.status(server).await? {
                 Some(status) => Ok(status.conditional_writes.unwrap_or(true)),
-                None => self.shows_conditions(server).await,
+                None => Ok(self.servers.endpoint(server)?.conditions(&self.bucket).await?.writes),
             }
         };
         let asked = self.states[server].is_conditional.get_or_try_init(ask).await.copied();
         self.note(server, asked)
-    }
-
-    /// Writes an object of ours under conditions that do not hold.
-    async fn shows_conditions(&self, server: usize) -> Result<bool, StoreError> {
-        let endpoint = self.servers.endpoint(server)?;
-        let put = |name: HeaderName, value: &'static str| async move {
-            let mut headers = HeaderMap::new();
-            headers.insert(name, HeaderValue::from_static(value));
-            let put =
-                endpoint.put(&self.bucket, PROBE, headers, Payload::Bytes(Bytes::from_static(b"probe")));
-            match put.await {
-                Err(StoreError { problem: Problem::Changed, .. }) => Ok(true),
-                // It may say that it does not know such a thing.
-                Ok(_) | Err(StoreError { problem: Problem::Unsupported(_), .. }) => Ok(false),
-                Err(StoreError { problem: Problem::Failed(why), .. })
-                    if why.contains("501") || why.contains("NotImplemented") =>
-                {
-                    Ok(false)
-                }
-                Err(error) => Err(error),
-            }
-        };
-        put(IF_NONE_MATCH, "*").await?;
-        Ok(put(IF_NONE_MATCH, "*").await? && put(IF_MATCH, "\"00000000000000000000000000000000\"").await?)
     }
 
     /// What a server stores under a name.

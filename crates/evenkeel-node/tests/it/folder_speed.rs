@@ -57,7 +57,8 @@ async fn gets(store: &Arc<Folder>, n_readers: usize, each: usize, size: usize) -
             tokio::spawn(async move {
                 for i in 0..each {
                     let key = format!("{size}/{reader}/{i}");
-                    let (_, bytes) = store.get("bucket", &key, &|entry| Ok(0..entry.bytes)).await.unwrap();
+                    let (_, bytes) =
+                        store.get("bucket", &key, None, &|entry| Ok(0..entry.bytes)).await.unwrap();
                     let n: usize = bytes.try_fold(0, async |n, chunk| Ok(n + chunk.len())).await.unwrap();
                     assert_eq!(n, size);
                 }

@@ -15,6 +15,7 @@ mod parts;
 mod policies;
 mod ranges;
 mod ranks;
+mod sidecar;
 mod simulated;
 mod sources;
 mod trouble;

@@ -20,11 +20,11 @@ use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-fn keys() -> Credentials {
+pub(crate) fn keys() -> Credentials {
     Credentials { access_key: "AK".into(), secret_key: "a secret of tests".into() }
 }
 
-fn settings(name: &str, cluster: Option<Cluster>) -> Settings {
+pub(crate) fn settings(name: &str, cluster: Option<Cluster>) -> Settings {
     Settings {
         name: name.into(),
         keys: keys(),
@@ -38,23 +38,27 @@ fn settings(name: &str, cluster: Option<Cluster>) -> Settings {
 }
 
 /// A node on a folder, and its two ports.
-struct Served {
-    node: Node,
-    data: Endpoint,
+pub(crate) struct Served {
+    pub(crate) node: Node,
+    pub(crate) data: Endpoint,
     control: Endpoint,
     _folder: tempfile::TempDir,
 }
 
-fn any_port() -> tokio::net::TcpListener {
+pub(crate) fn any_port() -> tokio::net::TcpListener {
     Node::listen(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap()
 }
 
-fn served() -> Served {
+pub(crate) fn served() -> Served {
     let (data, control) = (any_port(), any_port());
     serve(data, control, settings("s1", None))
 }
 
-fn serve(data: tokio::net::TcpListener, control: tokio::net::TcpListener, settings: Settings) -> Served {
+pub(crate) fn serve(
+    data: tokio::net::TcpListener,
+    control: tokio::net::TcpListener,
+    settings: Settings,
+) -> Served {
     let folder = tempfile::tempdir().unwrap();
     let store = Folder::open(folder.path(), Options::default()).unwrap();
     let node = Node::start(Arc::new(store), data, Some(control), settings).unwrap();
@@ -65,27 +69,27 @@ fn serve(data: tokio::net::TcpListener, control: tokio::net::TcpListener, settin
     Served { node, data, control, _folder: folder }
 }
 
-fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+pub(crate) fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     let pairs = pairs
         .iter()
         .map(|(name, value)| (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap()));
     pairs.collect()
 }
 
-async fn all(body: Body) -> Result<Vec<u8>, StoreError> {
+pub(crate) async fn all(body: Body) -> Result<Vec<u8>, StoreError> {
     let chunks: Vec<Bytes> = body.try_collect().await?;
     Ok(chunks.concat())
 }
 
-async fn read(from: &Endpoint, key: &str) -> Result<Vec<u8>, StoreError> {
+pub(crate) async fn read(from: &Endpoint, key: &str) -> Result<Vec<u8>, StoreError> {
     all(from.get("bkt", key, None, HeaderMap::new()).await?.1).await
 }
 
-async fn put(to: &Endpoint, key: &str, bytes: impl Into<Bytes>) -> Result<(), StoreError> {
+pub(crate) async fn put(to: &Endpoint, key: &str, bytes: impl Into<Bytes>) -> Result<(), StoreError> {
     to.put("bkt", key, HeaderMap::new(), Payload::Bytes(bytes.into())).await.map(drop)
 }
 
-fn noise(n: usize) -> Vec<u8> {
+pub(crate) fn noise(n: usize) -> Vec<u8> {
     crate::noise(19, n)
 }
 
@@ -143,7 +147,7 @@ async fn conditions_and_checksums_decide_what_is_kept() {
     assert_eq!(other.unwrap_err().problem, Problem::Changed);
 }
 
-fn base64(bytes: &[u8]) -> String {
+pub(crate) fn base64(bytes: &[u8]) -> String {
     use base64::Engine as _;
     base64::engine::general_purpose::STANDARD.encode(bytes)
 }
@@ -242,8 +246,8 @@ async fn what_s3_says_of_objects_and_names() {
     assert!(error.unwrap_err().to_string().contains("InvalidDigest"));
 }
 
-/// Two nodes that know each other, `s1` and `s2`, and one of the same name as the first that knows nobody.
-fn cluster() -> (Served, Served) {
+/// A cluster file of two nodes, the folder with its keys, and the ports of each: for data, and for control.
+pub(crate) fn cluster_of(names: [&str; 2]) -> (Cluster, tempfile::TempDir, [tokio::net::TcpListener; 4]) {
     let ports = [any_port(), any_port(), any_port(), any_port()];
     let at = |n: usize| format!("http://{}", ports[n].local_addr().unwrap());
     let server = |name: &str, n| Server {
@@ -254,24 +258,33 @@ fn cluster() -> (Served, Served) {
         region: None,
         credentials: None,
     };
-    let text = write(&[server("s1", 0), server("s2", 2)], "credentials");
+    let text = write(&[server(names[0], 0), server(names[1], 2)], "credentials");
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("credentials");
+    (parsed(&text, folder.path()), folder, ports)
+}
+
+/// The cluster that a file describes, with the keys of tests beside it.
+pub(crate) fn parsed(text: &str, folder: &Path) -> Cluster {
+    let path = folder.join("credentials");
     std::fs::write(&path, "access_key = \"AK\"\nsecret_key = \"a secret of tests\"\n").unwrap();
     std::fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
-    let cluster = Cluster::parse(&text, folder.path()).unwrap();
-    let [a, b, c, d] = ports;
+    Cluster::parse(text, folder).unwrap()
+}
+
+/// Two nodes that know each other, `s1` and `s2`.
+fn cluster() -> (Served, Served) {
+    let (cluster, _folder, [a, b, c, d]) = cluster_of(["s1", "s2"]);
     (serve(a, b, settings("s1", Some(cluster.clone()))), serve(c, d, settings("s2", Some(cluster))))
 }
 
-async fn hold(at: &Endpoint, server: &str, number: usize, bytes: &[u8]) -> Held {
+pub(crate) async fn hold(at: &Endpoint, server: &str, number: usize, bytes: &[u8]) -> Held {
     let key = format!(".evenkeel/held/abc/{number}");
     at.put("bkt", &key, HeaderMap::new(), Payload::Bytes(Bytes::copy_from_slice(bytes))).await.unwrap();
     let crc32c = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32;
     Held { server: server.into(), key, bytes: bytes.len() as u64, crc32c }
 }
 
-async fn point(at: &Endpoint, key: &str, redirect: &Redirect) -> Result<(), StoreError> {
+pub(crate) async fn point(at: &Endpoint, key: &str, redirect: &Redirect) -> Result<(), StoreError> {
     let metadata = redirect.metadata();
     let headers: HeaderMap = metadata
         .iter()

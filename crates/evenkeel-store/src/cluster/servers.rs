@@ -87,8 +87,8 @@ pub struct Status {
     pub load: Load,
     /// How long it has had nothing to do for clients, in milliseconds. Nothing while it has, or if it does not tell.
     pub idle_ms: Option<u64>,
-    /// What it holds.
-    pub usage: Usage,
+    /// What it holds. A node in front of another server does not know.
+    pub usage: Option<Usage>,
     /// What its maintainer says, if it has one.
     pub maintainer: Option<serde_json::Value>,
 }

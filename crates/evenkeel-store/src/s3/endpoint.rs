@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::task::Poll;
 use std::time::{Duration, SystemTime};
 
 use aws_credential_types::Credentials;
 use aws_sigv4::http_request::SignableBody;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use futures_util::{FutureExt, StreamExt, TryStreamExt};
+use futures_util::{FutureExt, Stream, StreamExt, TryStreamExt, stream};
 use percent_encoding::utf8_percent_encode;
 use reqwest::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue, RANGE};
 use reqwest::{Client, Method, StatusCode, Url};
@@ -152,7 +153,11 @@ impl Wire for Sockets {
         let client = if is_slow { &self.uploads } else { &self.client };
         let request = match what {
             Payload::Nothing => client.request(method, url).headers(headers),
-            Payload::Bytes(bytes) => client.request(method, url).headers(headers).body(bytes),
+            Payload::Bytes(bytes) => {
+                // It is left out of requests without bytes, and some servers want it there, too.
+                let request = client.request(method, url).header(CONTENT_LENGTH, bytes.len());
+                request.headers(headers).body(bytes)
+            }
             Payload::Stream(bytes, body) => {
                 let request = self.uploads.request(method, url).headers(headers);
                 let body = reqwest::Body::wrap_stream(body.map_err(std::io::Error::other));
@@ -383,7 +388,7 @@ impl Endpoint {
     }
 
     /// Sends a request, and makes an error of a refusal.
-    async fn send(
+    pub(super) async fn send(
         &self,
         method: Method,
         bucket: &str,
@@ -433,13 +438,9 @@ impl Endpoint {
         let request = |what| Request { method, url, headers, what, name, is_slow: self.is_slow };
         match what {
             Payload::Stream(bytes, body) => {
-                let pulse = Arc::new(Mutex::new(Pulse { at: Instant::now(), left: bytes }));
-                let watched = Arc::clone(&pulse);
-                let body = body.inspect_ok(move |chunk| {
-                    let mut pulse = watched.lock().unwrap_or_else(PoisonError::into_inner);
-                    *pulse =
-                        Pulse { at: Instant::now(), left: pulse.left.saturating_sub(chunk.len() as u64) };
-                });
+                let pulse = Pulse { at: Instant::now(), left: bytes, is_starved: false };
+                let pulse = Arc::new(Mutex::new(pulse));
+                let body = watched(body, Arc::clone(&pulse));
                 tokio::select! {
                     biased;
                     sent = self.wire.send(request(Payload::Stream(bytes, body.boxed()))) => sent,
@@ -482,6 +483,22 @@ struct Pulse {
     at: Instant,
     /// The bytes that have not been taken yet.
     left: u64,
+    /// Whether the server would take more than there is. How long it may take until there is more is not for us to say.
+    is_starved: bool,
+}
+
+/// The body of an upload, which tells how far it is.
+fn watched(mut body: Body, pulse: Arc<Mutex<Pulse>>) -> impl Stream<Item = Result<Bytes, StoreError>> {
+    stream::poll_fn(move |cx| {
+        let polled = body.as_mut().poll_next(cx);
+        let mut pulse = pulse.lock().unwrap_or_else(PoisonError::into_inner);
+        pulse.at = Instant::now();
+        pulse.is_starved = polled.is_pending();
+        if let Poll::Ready(Some(Ok(chunk))) = &polled {
+            pulse.left = pulse.left.saturating_sub(chunk.len() as u64);
+        }
+        polled
+    })
 }
 
 /// Returns when an upload of so many bytes has not moved for too long. What has been taken may still be in buffers.
@@ -489,7 +506,7 @@ async fn stalled(pulse: &Mutex<Pulse>, bytes: u64) {
     loop {
         let (at, left) = {
             let pulse = pulse.lock().unwrap_or_else(PoisonError::into_inner);
-            (pulse.at, pulse.left)
+            (if pulse.is_starved { Instant::now() } else { pulse.at }, pulse.left)
         };
         let buffered = if left == 0 { bytes.min(MOST_BYTES_OF_BUFFERS) } else { 0 };
         let end = at + SILENCE + Duration::from_secs(buffered / LEAST_RATE);

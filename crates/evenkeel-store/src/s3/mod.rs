@@ -4,10 +4,12 @@
 //! ranges, short bodies and busy servers end in the same errors. Nothing is retried here: that is for the executor.
 
 mod address;
+mod conditions;
 mod endpoint;
 mod session;
 mod xml;
 
+pub use conditions::Conditions;
 pub(crate) use endpoint::Sockets;
 pub use endpoint::{Answer, Endpoint, Listed, ListedPage, Payload, Request, Wire, Written};
 pub use xml::Elements;

@@ -13,7 +13,7 @@ use s3s::dto::StreamingBlob;
 use s3s::{Body, S3Error, S3ErrorCode, S3Result};
 
 use super::super::gate::Turn;
-use super::super::store::{Incoming, Outgoing, StoreError};
+use super::super::store::{Checksum, Incoming, Outgoing, StoreError};
 use super::checksums::{Promise, Verifier};
 use super::errors::{custom, refuse};
 
@@ -53,7 +53,7 @@ struct Receiving<S> {
     bytes: S,
     turn: Option<Turn>,
     verifier: Verifier,
-    checksum: Arc<OnceLock<super::super::store::Checksum>>,
+    checksum: Arc<OnceLock<Checksum>>,
     fault: Fault,
 }
 
@@ -66,6 +66,10 @@ pub(super) fn incoming<E: fmt::Display + Send + 'static>(
 ) -> (Incoming, Fault) {
     let (fault, checksum) = (Fault::default(), Arc::new(OnceLock::new()));
     let size = promise.bytes;
+    if let Some((algorithm, Some(value))) = &promise.checksum {
+        // If it is another one in the end, nothing is kept.
+        drop(checksum.set(Checksum { algorithm: algorithm.name().to_owned(), value: value.clone() }));
+    }
     let state = Receiving {
         bytes,
         turn,

@@ -47,7 +47,14 @@ pub(super) fn told(error: StoreError) -> S3Error {
         StoreError::PartTooSmall { .. } => S3ErrorCode::EntityTooSmall,
         StoreError::Precondition(_) => S3ErrorCode::PreconditionFailed,
         StoreError::BadBody(_) => S3ErrorCode::IncompleteBody,
-        StoreError::Closed(_) => S3ErrorCode::ServiceUnavailable,
+        StoreError::Closed(_) | StoreError::Away(_) => S3ErrorCode::ServiceUnavailable,
+        StoreError::Unsupported(_) => S3ErrorCode::NotImplemented,
+        StoreError::Refused { status, code, .. } => {
+            let code = S3ErrorCode::from_bytes(code.as_bytes()).unwrap_or(S3ErrorCode::InternalError);
+            let mut error = refuse(code, why);
+            error.set_status_code(StatusCode::from_u16(status).unwrap_or(StatusCode::BAD_GATEWAY));
+            return error;
+        }
         StoreError::Full(_) => {
             return custom("InsufficientStorage", StatusCode::INSUFFICIENT_STORAGE, why);
         }

@@ -497,10 +497,11 @@ impl Making<'_> {
                 true => Ok(start..end),
                 false => Err(StoreError::Precondition("the object was written meanwhile".to_owned())),
             };
-            let (_, bytes) = match self.front.store.get(self.bucket, self.key, &choose).await {
-                Err(StoreError::NoSuchKey(_)) => return Err(Unwritten::Changed),
-                got => got?,
-            };
+            let (_, bytes) =
+                match self.front.store.get(self.bucket, self.key, Some(start..end), &choose).await {
+                    Err(StoreError::NoSuchKey(_)) => return Err(Unwritten::Changed),
+                    got => got?,
+                };
             self.write(end - start, bytes).await?;
             start = end;
         }

@@ -26,7 +26,7 @@ pub struct Incoming {
     pub bytes: BoxStream<'static, Result<Bytes, StoreError>>,
     /// How many there will be, if that is known.
     pub size: Option<u64>,
-    /// A checksum that the client wants to be kept with the object. Known when the bytes have ended.
+    /// A checksum that the client wants to be kept with the object. Known when the bytes have ended, or before them.
     pub checksum: Arc<OnceLock<Checksum>>,
 }
 
@@ -239,6 +239,22 @@ pub enum StoreError {
     /// The node is being stopped, or has lost its disk.
     #[error("the node accepts no writes any more: {0}")]
     Closed(String),
+    /// The store cannot do it.
+    #[error("{0}")]
+    Unsupported(String),
+    /// The server behind the node cannot be reached. It may be over soon.
+    #[error("{0}")]
+    Away(String),
+    /// The server behind the node refuses, and says why.
+    #[error("the server behind this node answers {code}: {message}")]
+    Refused {
+        /// The status of its answer.
+        status: u16,
+        /// The error, as S3 calls it.
+        code: String,
+        /// What it says of it.
+        message: String,
+    },
 }
 
 /// Buckets of objects that survive a loss of power.
@@ -260,11 +276,13 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     async fn head(&self, bucket: &str, key: &str) -> Result<Entry, StoreError>;
 
     /// Reads a range of an object. The entry is that of the version whose bytes come, whatever happens to it meanwhile.
-    /// `range` is asked for the range once the entry is known.
+    /// `range` is asked for the range once the entry is known. If it is likely to say `likely`, no matter what the entry
+    /// is, a store may ask for that at once; what is beyond the end counts as the end.
     async fn get(
         &self,
         bucket: &str,
         key: &str,
+        likely: Option<Range<u64>>,
         range: &(dyn for<'a> Fn(&'a Entry) -> Result<Range<u64>, StoreError> + Send + Sync),
     ) -> Result<(Entry, Outgoing), StoreError>;
 
@@ -337,8 +355,13 @@ pub trait Store: std::fmt::Debug + Send + Sync {
     /// All unfinished uploads of a bucket whose names begin so, by name and id.
     async fn uploads(&self, bucket: &str, prefix: &str) -> Result<Vec<Upload>, StoreError>;
 
-    /// What there is.
-    async fn usage(&self) -> Result<Usage, StoreError>;
+    /// What there is, if the store knows.
+    async fn usage(&self) -> Result<Option<Usage>, StoreError>;
+
+    /// Whether it carries out all conditions of writes, copies and deletions. It refuses those that it does not.
+    async fn is_conditional(&self) -> Result<bool, StoreError> {
+        Ok(true)
+    }
 
     /// Reads everything and compares it with its checksums, without getting in the way of others.
     async fn scrub(&self) -> Result<Scrub, StoreError>;

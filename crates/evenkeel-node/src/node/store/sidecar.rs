@@ -1,7 +1,8 @@
 //! A store behind which is another S3 server: a node beside storage that people have already.
 //!
-//! What a client sends is passed on as it comes, and so is the answer. Bytes are as durable, and conditions are as good,
-//! as that server makes them. Nobody else should write there: a version is the entity tag and the time of a write.
+//! What a client sends is passed on as it comes, and so is the answer. Bytes are as durable as that server makes them.
+//! Conditions are passed on, too, where it carries them out, and refused where it does not. A version is the entity tag
+//! and the time of a write, in seconds: two writes of the same bytes in the same second look alike, and are.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -10,13 +11,16 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use evenkeel_store::{Answer, Elements, Endpoint, Payload};
-use futures_util::{StreamExt, TryStreamExt};
+use evenkeel_store::cluster::redirect;
+use evenkeel_store::{Answer, Conditions, Elements, Endpoint, Payload, Problem};
+use futures_util::{StreamExt, stream};
 use hyper::header::{
-    CONTENT_LENGTH, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH, LAST_MODIFIED, RANGE,
+    CONTENT_LENGTH, CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_NONE_MATCH,
+    LAST_MODIFIED, RANGE,
 };
 use hyper::{Method, StatusCode};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use tokio::sync::OnceCell;
 
 use super::{
     Attributes, Bucket, Checksum, Chosen, Condition, Entry, Incoming, Listing, Outgoing, Part, Scrub,
@@ -36,17 +40,43 @@ const KEPT: [&str; 6] = [
 ];
 const USER: &str = "x-amz-meta-";
 const CHECKSUM: &str = "x-amz-checksum-";
+/// How often an object is read again that was written between two questions.
+const N_TRIES: usize = 4;
+/// Buckets that are tried at the start, until there is one in which the keys may write.
+const N_BUCKETS: usize = 16;
+/// Objects of a listing that are looked at at once.
+const N_LOOKED_AT: usize = 32;
 
 /// Another S3 server as a store.
 #[derive(Debug)]
 pub struct Sidecar {
     endpoint: Endpoint,
+    conditions: OnceCell<Conditions>,
+    /// Whether objects of a listing may be redirects.
+    is_in_cluster: bool,
+}
+
+/// What is done only if a condition holds.
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Write,
+    Copy,
+    Delete,
 }
 
 impl Sidecar {
-    /// A store at this server. Nothing is asked of it yet.
-    pub fn new(endpoint: Endpoint) -> Self {
-        Self { endpoint }
+    /// A store at this server, which is asked whether it answers and which conditions it carries out. In a cluster, what it
+    /// lists may be redirects; then each object that is small enough to be one is looked at.
+    pub async fn open(endpoint: Endpoint, is_in_cluster: bool) -> Result<Self, StoreError> {
+        let sidecar = Self { endpoint, conditions: OnceCell::new(), is_in_cluster };
+        sidecar.is_conditional().await?;
+        Ok(sidecar)
+    }
+
+    /// Which conditions the server behind carries out, as a bucket shows.
+    async fn conditions(&self, bucket: &str) -> Result<Conditions, StoreError> {
+        let ask = || async { self.endpoint.conditions(bucket).await.map_err(|error| self.behind(&error)) };
+        self.conditions.get_or_try_init(ask).await.copied()
     }
 
     async fn ask(
@@ -54,9 +84,11 @@ impl Sidecar {
         method: Method,
         object: (&str, &str),
         query: &[(&'static str, &str)],
-        headers: HeaderMap,
+        mut headers: HeaderMap,
         what: Payload,
     ) -> Result<Answer, StoreError> {
+        // If it is a node, too, redirects are not for it to follow.
+        headers.insert("x-evenkeel-redirect", HeaderValue::from_static("show"));
         let answer = self
             .endpoint
             .ask(method, object, query, headers, what)
@@ -71,7 +103,11 @@ impl Sidecar {
         let told = |name: &str| refusal.get(name).cloned().unwrap_or_default();
         let (bucket, key) = (object.0.to_owned(), object.1.to_owned());
         let upload = query.iter().find(|(name, _)| *name == "uploadId").map(|(_, id)| (*id).to_owned());
-        Err(match (told("Code").as_str(), status) {
+        let code = match (told("Code"), status) {
+            (code, StatusCode::FORBIDDEN) if code.is_empty() => "AccessDenied".to_owned(),
+            (code, _) => code,
+        };
+        Err(match (code.as_str(), status) {
             ("NoSuchUpload", _) => StoreError::NoSuchUpload(upload.unwrap_or_default()),
             ("NoSuchBucket", _) => StoreError::NoSuchBucket(bucket),
             ("BucketAlreadyExists" | "BucketAlreadyOwnedByYou", _) => StoreError::BucketExists(bucket),
@@ -79,11 +115,22 @@ impl Sidecar {
             ("NoSuchKey", _) => StoreError::NoSuchKey(key),
             (_, StatusCode::NOT_FOUND) if key.is_empty() => StoreError::NoSuchBucket(bucket),
             (_, StatusCode::NOT_FOUND) => StoreError::NoSuchKey(key),
-            (_, StatusCode::PRECONDITION_FAILED | StatusCode::CONFLICT) => {
-                StoreError::Precondition(format!("the server behind says {status}"))
+            (_, StatusCode::PRECONDITION_FAILED) => {
+                StoreError::Precondition("so says the server behind this node".to_owned())
             }
-            ("BadDigest" | "InvalidDigest" | "XAmzContentSHA256Mismatch" | "IncompleteBody", _) => {
-                StoreError::BadBody(told("Message"))
+            (_, StatusCode::RANGE_NOT_SATISFIABLE) => {
+                StoreError::Refused { status: 416, code: "InvalidRange".to_owned(), message: told("Message") }
+            }
+            // These are about the keys of this node, and not about those of its client.
+            ("SignatureDoesNotMatch" | "InvalidAccessKeyId" | "AuthorizationHeaderMalformed", _) => {
+                let told = told("Message");
+                self.unexpected(format!("it refuses the keys, or the region, of this node: {code}: {told}"))
+            }
+            (_, StatusCode::SERVICE_UNAVAILABLE) if code.is_empty() => {
+                StoreError::Away(format!("{} is busy; try again later", self.server()))
+            }
+            (_, _) if is_name(&code) && !status.is_redirection() => {
+                StoreError::Refused { status: status.as_u16(), message: told("Message"), code }
             }
             (code, _) => self.unexpected(format!("it answers {status} {code} {}", told("Message"))),
         })
@@ -119,28 +166,66 @@ impl Sidecar {
 
     /// The server behind did not do it.
     fn behind(&self, error: &evenkeel_store::StoreError) -> StoreError {
-        let what = format!("the server behind this node, {}", self.endpoint.address());
-        StoreError::Io { what, error: std::io::Error::other(error.to_string()) }
+        let why = format!("{}: {error}", self.server());
+        match &error.problem {
+            Problem::Unreachable(_) | Problem::TimedOut | Problem::Refused { .. } => StoreError::Away(why),
+            Problem::Unsupported(_) => StoreError::Unsupported(why),
+            Problem::Denied(message) => {
+                StoreError::Refused { status: 403, code: "AccessDenied".to_owned(), message: message.clone() }
+            }
+            problem => self.unexpected(problem.to_string()),
+        }
+    }
+
+    fn entry(&self, headers: &HeaderMap) -> Result<Entry, StoreError> {
+        entry(headers).ok_or_else(|| self.unexpected("it does not say how large the object is".to_owned()))
     }
 
     fn unexpected(&self, why: String) -> StoreError {
-        let what = format!("the server behind this node, {}", self.endpoint.address());
-        StoreError::Io { what, error: std::io::Error::other(why) }
+        StoreError::Io { what: self.server(), error: std::io::Error::other(why) }
     }
 
-    /// What a client sends, as a payload of known length, and how it ended if that was not well.
-    fn passed_on(body: Incoming) -> Result<(Payload, Complaint), StoreError> {
-        let bytes = body.size.ok_or_else(|| {
-            StoreError::BadBody(
-                "the size is not known; send Content-Length or x-amz-decoded-content-length".to_owned(),
-            )
-        })?;
+    fn server(&self) -> String {
+        format!("the server behind this node, {}", self.endpoint.address())
+    }
+
+    /// What a client sends, as a payload of known length, and how it ended if that was not well. The end is held back until
+    /// all of it is known to be as promised: the server behind keeps what it has got all bytes of.
+    async fn passed_on(mut body: Incoming) -> Result<(Payload, Complaint), StoreError> {
+        let mut held_back = None;
+        while let Some(chunk) = body.bytes.next().await.transpose()? {
+            held_back = Some(chunk).filter(|chunk| !chunk.is_empty());
+            if held_back.is_some() {
+                break;
+            }
+        }
+        let (held_back, bytes) = match (held_back, body.size) {
+            (Some(held_back), Some(bytes @ 1..)) => (held_back, bytes),
+            (Some(_), None) => {
+                let why = "the size is not known; send Content-Length or x-amz-decoded-content-length";
+                return Err(StoreError::BadBody(why.to_owned()));
+            }
+            (None, None | Some(0)) => return Ok((Payload::Bytes(Bytes::new()), Complaint::default())),
+            _ => return Err(StoreError::BadBody("not as many bytes arrived as were announced".to_owned())),
+        };
         let complaint = Complaint::default();
-        let told = complaint.clone();
-        let stream = body.bytes.map_err(move |error| {
-            let why = error.to_string();
-            *told.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-            evenkeel_store::Problem::Damaged(why).at("what the client sends")
+        let state = Some((body.bytes, held_back, bytes, complaint.clone()));
+        let stream = stream::unfold(state, |state| async move {
+            let (mut bytes, held_back, left, complaint) = state?;
+            let next = match (left.checked_sub(held_back.len() as u64), bytes.next().await) {
+                (None, _) => Err(StoreError::BadBody("more bytes arrived than were announced".to_owned())),
+                (Some(_), Some(Err(error))) => Err(error),
+                (Some(left), Some(Ok(next))) => Ok(Some((bytes, next, left, complaint.clone()))),
+                (Some(_), None) => Ok(None),
+            };
+            Some(match next {
+                Ok(state) => (Ok(held_back), state),
+                Err(error) => {
+                    let told = Problem::Damaged(error.to_string()).at("what the client sends");
+                    *complaint.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+                    (Err(told), None)
+                }
+            })
         });
         Ok((Payload::Stream(bytes, stream.boxed()), complaint))
     }
@@ -154,7 +239,7 @@ impl Sidecar {
         body: Incoming,
     ) -> Result<(HeaderMap, u64), StoreError> {
         let bytes = body.size.unwrap_or_default();
-        let (payload, complaint) = Self::passed_on(body)?;
+        let (payload, complaint) = Self::passed_on(body).await?;
         let answer = self.ask(Method::PUT, object, query, headers, payload).await;
         // What the client did wrong says more than that the server behind got too little.
         let complaint = complaint.0.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -190,27 +275,31 @@ impl Store for Sidecar {
 
     async fn list(&self, bucket: &str, what: &Selection) -> Result<Listing, StoreError> {
         let limit = what.limit.to_string();
+        // After a common prefix comes what does not begin so.
+        let rest = what.after.strip_prefix(&what.prefix).filter(|_| !what.delimiter.is_empty());
+        let end = rest.and_then(|rest| Some(rest.find(&what.delimiter)? + what.delimiter.len()));
+        let is_prefix = end.is_some() && end == rest.map(str::len);
+        let after = if is_prefix { format!("{}{LAST}", what.after) } else { what.after.clone() };
         let mut query = vec![("encoding-type", "url"), ("list-type", "2"), ("max-keys", &*limit)];
-        let more = [("prefix", &what.prefix), ("delimiter", &what.delimiter), ("start-after", &what.after)];
+        let more = [("prefix", &what.prefix), ("delimiter", &what.delimiter), ("start-after", &after)];
         query.extend(
             more.into_iter().filter(|(_, text)| !text.is_empty()).map(|(name, text)| (name, text.as_str())),
         );
         let rows = ["Contents", "CommonPrefixes"];
         let found = self.ask_xml(Method::GET, (bucket, ""), &query, nothing(), &rows).await?;
-        let is_encoded = found.texts.get("EncodingType").is_some_and(|encoding| encoding == "url");
-        let decoded = |name: String| match is_encoded {
-            true => percent_decode_str(&name.replace('+', " ")).decode_utf8_lossy().into_owned(),
-            false => name,
-        };
+        let is_encoded = is_encoded(&found);
         let mut listing = Listing::default();
         for (of, texts) in found.rows {
             if of == "CommonPrefixes" {
-                listing.prefixes.push(decoded(text(&texts, "Prefix")));
+                listing.prefixes.push(decoded(text(&texts, "Prefix"), is_encoded));
                 continue;
             }
             let (etag, modified_ms) = (tag(&text(&texts, "ETag")), iso_ms(&text(&texts, "LastModified")));
+            let Ok(bytes) = text(&texts, "Size").parse() else {
+                return Err(self.unexpected("its listing has an object without a size".to_owned()));
+            };
             let entry = Entry {
-                bytes: text(&texts, "Size").parse().unwrap_or_default(),
+                bytes,
                 version: version(&etag, modified_ms),
                 etag,
                 modified_ms,
@@ -218,11 +307,18 @@ impl Store for Sidecar {
                 checksum: None,
                 parts: Vec::new(),
             };
-            listing.entries.push((decoded(text(&texts, "Key")), entry));
+            listing.entries.push((decoded(text(&texts, "Key"), is_encoded), entry));
         }
         if found.texts.get("IsTruncated").is_some_and(|is_truncated| is_truncated == "true") {
             let last = listing.entries.last().map(|(key, _)| key.clone());
             listing.next = last.max(listing.prefixes.last().cloned());
+            if listing.next.as_ref().is_none_or(|next| *next <= what.after) {
+                return Err(self.unexpected("its listing does not go on".to_owned()));
+            }
+        }
+        listing.prefixes.retain(|prefix| *prefix > what.after);
+        if self.is_in_cluster {
+            self.look_at(bucket, &mut listing.entries).await?;
         }
         Ok(listing)
     }
@@ -231,41 +327,48 @@ impl Store for Sidecar {
         let mut headers = HeaderMap::new();
         headers.insert("x-amz-checksum-mode", HeaderValue::from_static("ENABLED"));
         let answer = self.ask(Method::HEAD, (bucket, key), &[], headers, Payload::Nothing).await?;
-        Ok(entry(&answer.headers))
+        self.entry(&answer.headers)
     }
 
     async fn get(
         &self,
         bucket: &str,
         key: &str,
+        likely: Option<Range<u64>>,
         range: &(dyn for<'a> Fn(&'a Entry) -> Result<Range<u64>, StoreError> + Send + Sync),
     ) -> Result<(Entry, Outgoing), StoreError> {
-        let entry = self.head(bucket, key).await?;
-        let range = range(&entry)?;
-        if range.is_empty() {
-            return Ok((entry, futures_util::stream::empty().boxed()));
-        }
-        let mut headers = HeaderMap::new();
-        insert(&mut headers, RANGE, &format!("bytes={}-{}", range.start, range.end - 1));
-        insert(&mut headers, IF_MATCH, &format!("\"{}\"", entry.etag));
-        let answer = self.ask(Method::GET, (bucket, key), &[], headers, Payload::Nothing).await?;
-        let whole = StatusCode::OK == answer.status && range == (0..entry.bytes);
-        if answer.status != StatusCode::PARTIAL_CONTENT && !whole {
-            return Err(self.unexpected(format!("it answers a range with {}", answer.status)));
-        }
-        let (what, mut left) = (format!("{bucket}/{key}"), range.end - range.start);
-        let body = answer.body.map(move |chunk| match chunk {
-            Ok(chunk) if chunk.len() as u64 <= left => {
-                left -= chunk.len() as u64;
-                Ok(chunk)
+        let mut likely = likely.filter(|likely| !likely.is_empty());
+        for _ in 0..N_TRIES {
+            // One question where it is known what will be wanted, else two.
+            let (entry, got) = match likely.take() {
+                Some(likely) => match self.ask_range(bucket, key, likely, None).await {
+                    Ok(got) => (self.entry(&got.headers)?, Some(got)),
+                    Err(StoreError::Refused { status: 416, .. }) => (self.head(bucket, key).await?, None),
+                    Err(error) => return Err(error),
+                },
+                None => (self.head(bucket, key).await?, None),
+            };
+            let range = range(&entry)?;
+            if range.is_empty() {
+                return Ok((entry, stream::empty().boxed()));
             }
-            Ok(_) => Err(StoreError::Damaged {
-                what: what.clone(),
-                why: "the server behind sends too much".to_owned(),
-            }),
-            Err(error) => Err(StoreError::Damaged { what: what.clone(), why: error.to_string() }),
-        });
-        Ok((entry, body.boxed()))
+            let got = match got {
+                Some(got) if portion(&got) == Some(range.clone()) => got,
+                _ => match self.ask_range(bucket, key, range.clone(), Some(&entry.etag)).await {
+                    Ok(got) if tag_of(&got.headers) == entry.etag => got,
+                    // It was written meanwhile.
+                    Ok(_) | Err(StoreError::Precondition(_)) => continue,
+                    Err(error) => return Err(error),
+                },
+            };
+            if portion(&got) != Some(range.clone()) {
+                return Err(
+                    self.unexpected(format!("it was asked for bytes {range:?} and answers {}", got.status))
+                );
+            }
+            return Ok((entry, whole(format!("{bucket}/{key}"), got.body, range.end - range.start)));
+        }
+        Err(StoreError::Away(format!("{bucket}/{key} is written again and again; try again later")))
     }
 
     async fn put(
@@ -277,8 +380,14 @@ impl Store for Sidecar {
         condition: Condition,
     ) -> Result<Entry, StoreError> {
         let mut headers = as_headers(&attributes);
-        self.require((bucket, key), condition, &mut headers).await?;
+        self.require((bucket, key), Act::Write, condition, &mut headers).await?;
         let checksum = Arc::clone(&body.checksum);
+        if let Some(Checksum { algorithm, value }) = checksum.get() {
+            // One that only follows the bytes is compared here, and not kept.
+            if let Ok(name) = HeaderName::try_from(format!("{CHECKSUM}{}", algorithm.to_lowercase())) {
+                insert(&mut headers, name, value);
+            }
+        }
         let (answer, bytes) = self.write((bucket, key), &[], headers, body).await?;
         let (etag, modified_ms) = (tag_of(&answer), now_ms());
         let checksum = checksum.get().cloned();
@@ -288,14 +397,14 @@ impl Store for Sidecar {
 
     async fn delete(&self, bucket: &str, key: &str, condition: Condition) -> Result<(), StoreError> {
         let mut headers = HeaderMap::new();
-        self.require((bucket, key), condition, &mut headers).await?;
+        self.require((bucket, key), Act::Delete, condition, &mut headers).await?;
         self.ask(Method::DELETE, (bucket, key), &[], headers, Payload::Nothing).await.map(drop)
     }
 
     async fn copy(
         &self,
         from: (&str, &str),
-        _version: u64,
+        version: u64,
         to: (&str, &str),
         attributes: Option<Attributes>,
         condition: Condition,
@@ -305,7 +414,12 @@ impl Store for Sidecar {
         insert(&mut headers, HeaderName::from_static("x-amz-copy-source"), &source);
         let directive = if attributes.is_some() { "REPLACE" } else { "COPY" };
         insert(&mut headers, HeaderName::from_static("x-amz-metadata-directive"), directive);
-        self.require(to, condition, &mut headers).await?;
+        let now = self.head(from.0, from.1).await?;
+        if now.version != version {
+            return Err(StoreError::Precondition("the object to copy was written meanwhile".to_owned()));
+        }
+        insert(&mut headers, HeaderName::from_static("x-amz-copy-source-if-match"), &quoted(&now.etag));
+        self.require(to, Act::Copy, condition, &mut headers).await?;
         let done = self.ask_xml(Method::PUT, to, &[], (headers, Payload::Nothing), &[]).await?;
         // A copy may fail after the server has said that it is under way.
         if !done.texts.contains_key("ETag") {
@@ -376,7 +490,8 @@ impl Store for Sidecar {
         condition: Condition,
     ) -> Result<Entry, StoreError> {
         let mut headers = HeaderMap::new();
-        self.require((bucket, key), condition, &mut headers).await?;
+        // Servers that have conditions for writes have them here, too: S3 got both together.
+        self.require((bucket, key), Act::Write, condition, &mut headers).await?;
         let row = |part: &Chosen| {
             format!(
                 "<Part><PartNumber>{}</PartNumber><ETag>\"{}\"</ETag></Part>",
@@ -404,19 +519,22 @@ impl Store for Sidecar {
         let (mut uploads, mut after) = (Vec::new(), (String::new(), String::new()));
         loop {
             let query = [
+                ("encoding-type", "url"),
                 ("key-marker", &*after.0),
                 ("prefix", prefix),
                 ("upload-id-marker", &*after.1),
                 ("uploads", ""),
             ];
             let found = self.ask_xml(Method::GET, (bucket, ""), &query, nothing(), &["Upload"]).await?;
+            let is_encoded = is_encoded(&found);
             uploads.extend(found.rows.into_iter().map(|(_, texts)| Upload {
-                key: text(&texts, "Key"),
+                key: decoded(text(&texts, "Key"), is_encoded),
                 id: text(&texts, "UploadId"),
                 started_ms: iso_ms(&text(&texts, "Initiated")),
                 attributes: Attributes::default(),
             }));
-            let next = (text(&found.texts, "NextKeyMarker"), text(&found.texts, "NextUploadIdMarker"));
+            let key = decoded(text(&found.texts, "NextKeyMarker"), is_encoded);
+            let next = (key, text(&found.texts, "NextUploadIdMarker"));
             if text(&found.texts, "IsTruncated") != "true" || next == after {
                 return Ok(uploads);
             }
@@ -424,9 +542,23 @@ impl Store for Sidecar {
         }
     }
 
-    async fn usage(&self) -> Result<Usage, StoreError> {
+    async fn usage(&self) -> Result<Option<Usage>, StoreError> {
         // Only the server behind knows.
-        Ok(Usage::default())
+        Ok(None)
+    }
+
+    async fn is_conditional(&self) -> Result<bool, StoreError> {
+        if let Some(conditions) = self.conditions.get() {
+            return Ok(conditions.all());
+        }
+        // Without a bucket it cannot be tried, and nobody can write.
+        for bucket in self.buckets().await?.iter().take(N_BUCKETS) {
+            match self.conditions(&bucket.name).await {
+                Err(StoreError::Refused { status: 403, .. }) => {}
+                other => return Ok(other?.all()),
+            }
+        }
+        Ok(false)
     }
 
     async fn scrub(&self) -> Result<Scrub, StoreError> {
@@ -435,28 +567,141 @@ impl Store for Sidecar {
 }
 
 impl Sidecar {
-    /// Says the condition of a write in headers. Whether it is looked at in the same step is up to the server behind.
+    /// Says the condition of a write in headers, for the server behind to look at in the same step.
     async fn require(
         &self,
         (bucket, key): (&str, &str),
+        act: Act,
         condition: Condition,
         headers: &mut HeaderMap,
     ) -> Result<(), StoreError> {
+        if condition == Condition::Always {
+            return Ok(());
+        }
+        let conditions = self.conditions(bucket).await?;
+        let (is_looked_at, what) = match act {
+            Act::Write => (conditions.writes, "writes"),
+            Act::Copy => (conditions.copies, "copies"),
+            Act::Delete => (conditions.deletions, "deletions"),
+        };
+        if !is_looked_at {
+            let server = self.server();
+            return Err(StoreError::Unsupported(format!("{server}, ignores conditions of {what}")));
+        }
         match condition {
             Condition::Always => {}
             Condition::Absent => insert(headers, IF_NONE_MATCH, "*"),
             Condition::Etag(etag) if etag == "*" => insert(headers, IF_MATCH, "*"),
-            Condition::Etag(etag) => insert(headers, IF_MATCH, &format!("\"{etag}\"")),
+            Condition::Etag(etag) => insert(headers, IF_MATCH, &quoted(&etag)),
             Condition::Version(version) => {
                 let now = self.head(bucket, key).await?;
                 if now.version != version {
                     return Err(StoreError::Precondition("it was written since".to_owned()));
                 }
-                insert(headers, IF_MATCH, &format!("\"{}\"", now.etag));
+                insert(headers, IF_MATCH, &quoted(&now.etag));
             }
         }
         Ok(())
     }
+
+    /// Asks for a range of an object, of the version with this entity tag if there is one.
+    async fn ask_range(
+        &self,
+        bucket: &str,
+        key: &str,
+        range: Range<u64>,
+        etag: Option<&str>,
+    ) -> Result<Answer, StoreError> {
+        let mut headers = HeaderMap::new();
+        headers.insert("x-amz-checksum-mode", HeaderValue::from_static("ENABLED"));
+        match (range.start, range.end) {
+            (0, u64::MAX) => {}
+            (start, u64::MAX) => insert(&mut headers, RANGE, &format!("bytes={start}-")),
+            (start, end) => insert(&mut headers, RANGE, &format!("bytes={start}-{}", end - 1)),
+        }
+        etag.into_iter().for_each(|etag| insert(&mut headers, IF_MATCH, &quoted(etag)));
+        self.ask(Method::GET, (bucket, key), &[], headers, Payload::Nothing).await
+    }
+
+    /// Completes what a listing says of objects that may be redirects. Those that are deleted meanwhile are left out.
+    async fn look_at(&self, bucket: &str, entries: &mut Vec<(String, Entry)>) -> Result<(), StoreError> {
+        let looks = std::mem::take(entries).into_iter().map(|(key, listed)| async move {
+            if listed.bytes > redirect::MOST_BYTES as u64 {
+                return Ok(Some((key, listed)));
+            }
+            match self.head(bucket, &key).await {
+                Ok(entry) => Ok(Some((key, entry))),
+                Err(StoreError::NoSuchKey(_)) => Ok(None),
+                Err(error) => Err(error),
+            }
+        });
+        let mut looks = stream::iter(looks).buffered(N_LOOKED_AT);
+        while let Some(entry) = looks.next().await.transpose()? {
+            entries.extend(entry);
+        }
+        Ok(())
+    }
+}
+
+/// Comes after all names that go on from there.
+const LAST: char = '\u{10ffff}';
+
+/// The bytes of an answer, which are so many.
+fn whole(what: String, body: evenkeel_store::Body, bytes: u64) -> Outgoing {
+    let damaged = |what: String, why: String| StoreError::Damaged { what, why };
+    stream::unfold(Some((what, body, bytes)), move |state| async move {
+        let (what, mut body, left) = state?;
+        match (body.next().await, left) {
+            (Some(Ok(chunk)), left) => match left.checked_sub(chunk.len() as u64) {
+                Some(left) => Some((Ok(chunk), Some((what, body, left)))),
+                None => Some((Err(damaged(what, "the server behind sends too much".to_owned())), None)),
+            },
+            (Some(Err(error)), _) => Some((Err(damaged(what, error.to_string())), None)),
+            (None, 0) => None,
+            (None, left) => {
+                Some((Err(damaged(what, format!("the server behind leaves out {left} bytes"))), None))
+            }
+        }
+    })
+    .boxed()
+}
+
+/// Which bytes of an object an answer has.
+fn portion(answer: &Answer) -> Option<Range<u64>> {
+    if answer.status == StatusCode::OK {
+        return entry(&answer.headers).map(|entry| 0..entry.bytes);
+    }
+    let (range, _) = content_range(&answer.headers)?;
+    Some(range).filter(|_| answer.status == StatusCode::PARTIAL_CONTENT)
+}
+
+/// Which bytes an answer has, and how many the object has.
+fn content_range(headers: &HeaderMap) -> Option<(Range<u64>, u64)> {
+    let text = headers.get(CONTENT_RANGE)?.to_str().ok()?.strip_prefix("bytes ")?;
+    let (range, bytes) = text.split_once('/')?;
+    let (first, last) = range.split_once('-')?;
+    Some((first.parse().ok()?..last.parse::<u64>().ok()?.checked_add(1)?, bytes.parse().ok()?))
+}
+
+/// Whether this can be the name of an error.
+fn is_name(code: &str) -> bool {
+    (1..=64).contains(&code.len()) && code.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn is_encoded(found: &Elements) -> bool {
+    found.texts.get("EncodingType").is_some_and(|encoding| encoding == "url")
+}
+
+fn decoded(name: String, is_encoded: bool) -> String {
+    if is_encoded {
+        percent_decode_str(&name.replace('+', " ")).decode_utf8_lossy().into_owned()
+    } else {
+        name
+    }
+}
+
+fn quoted(etag: &str) -> String {
+    format!("\"{etag}\"")
 }
 
 type Texts = BTreeMap<String, String>;
@@ -477,13 +722,13 @@ fn tag_of(headers: &HeaderMap) -> String {
     headers.get(ETAG).and_then(|etag| etag.to_str().ok()).map(tag).unwrap_or_default()
 }
 
-/// What the headers of an answer say of an object.
-fn entry(headers: &HeaderMap) -> Entry {
+/// What the headers of an answer say of an object, if they say how large it is.
+fn entry(headers: &HeaderMap) -> Option<Entry> {
     let value = |name: &HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let mut attributes = Attributes::default();
     let mut checksum = None;
     for (name, value) in headers {
-        let (name, Ok(value)) = (name.as_str(), value.to_str()) else { continue };
+        let (name, Ok(value)) = (name.as_str(), std::str::from_utf8(value.as_bytes())) else { continue };
         if KEPT.contains(&name) {
             attributes.headers.insert(name.to_owned(), value.to_owned());
         } else if let Some(name) = name.strip_prefix(USER) {
@@ -495,16 +740,12 @@ fn entry(headers: &HeaderMap) -> Entry {
     let modified = value(&LAST_MODIFIED).and_then(|date| httpdate::parse_http_date(date).ok());
     let modified_ms = modified.map_or(0, ms);
     let etag = tag_of(headers);
-    let bytes = value(&CONTENT_LENGTH).and_then(|bytes| bytes.parse().ok()).unwrap_or_default();
-    Entry {
-        bytes,
-        version: version(&etag, modified_ms),
-        etag,
-        modified_ms,
-        attributes,
-        checksum,
-        parts: Vec::new(),
-    }
+    let bytes = match content_range(headers) {
+        Some((_, bytes)) => bytes,
+        None => value(&CONTENT_LENGTH).and_then(|bytes| bytes.parse().ok())?,
+    };
+    let version = version(&etag, modified_ms);
+    Some(Entry { bytes, version, etag, modified_ms, attributes, checksum, parts: Vec::new() })
 }
 
 fn as_headers(attributes: &Attributes) -> HeaderMap {

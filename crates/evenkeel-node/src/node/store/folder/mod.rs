@@ -423,6 +423,7 @@ impl Store for Folder {
         &self,
         bucket: &str,
         key: &str,
+        _likely: Option<Range<u64>>,
         range: &(dyn for<'a> Fn(&'a Entry) -> Result<Range<u64>, StoreError> + Send + Sync),
     ) -> Result<(Entry, Outgoing), StoreError> {
         let (bucket, key) = (bucket.to_owned(), key.to_owned());
@@ -560,8 +561,8 @@ impl Store for Folder {
         self.read(move |engine| engine.index().uploads(&bucket, &prefix)).await
     }
 
-    async fn usage(&self) -> Result<Usage, StoreError> {
-        self.read(|engine| engine.usage()).await
+    async fn usage(&self) -> Result<Option<Usage>, StoreError> {
+        self.read(|engine| engine.usage()).await.map(Some)
     }
 
     async fn scrub(&self) -> Result<Scrub, StoreError> {
