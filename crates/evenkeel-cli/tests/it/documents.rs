@@ -9,6 +9,8 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use serde_json::Value;
+
 use super::bucket::{Buckets, Guard};
 use super::hadoop::Hadoop;
 use super::namenode::Cluster;
@@ -332,15 +334,27 @@ fn the_page_on_nodes() {
         .unwrap();
     let mut ready = String::new();
     BufReader::new(up.stdout.take().unwrap()).read_line(&mut ready).unwrap();
-    let lines = shell_lines("nodes.md");
+    let (behind, lines): (Vec<String>, Vec<String>) =
+        shell_lines("nodes.md").into_iter().partition(|line| line.contains(" --behind "));
     let tried = std::panic::catch_unwind(|| {
         for line in &lines {
             bash(&format!("export EVENKEEL_CLUSTER=cluster/cluster.toml; {line}"), folder.path());
         }
         bash("diff -r examples copy || diff -r examples copy/examples", folder.path());
+        // A node in front of another, which serves until it is stopped.
+        let first = &serde_json::from_str::<Value>(&ready).unwrap()["endpoints"][0];
+        bash("cp cluster/credentials garage.toml; cp cluster/credentials keys.toml", folder.path());
+        for line in &behind {
+            let line = line.replace("http://10.0.0.3:3900", first.as_str().unwrap());
+            let any_ports = ["--listen", "127.0.0.1:0", "--control", "127.0.0.1:0", "--json"];
+            let args: Vec<&str> = line.split_whitespace().skip(1).chain(any_ports).collect();
+            let node = super::node::Serving::start(&args, folder.path());
+            assert_eq!(node.json()["name"], "s1", "{line}");
+        }
+        assert!(!behind.is_empty());
         // The examples in the help, in an order in which each finds what it is about.
         bash(
-            "mkdir photos; for n in 1 2 3; do seq $n 9999 > photos/$n.jpg; done; seq 9 > a.iso",
+            "mkdir photos; for n in 1 2 3; do seq $n 9999 > photos/$n.jpg; done; seq 9 > a.iso; seq 9 > part",
             folder.path(),
         );
         for command in ["put", "ls", "stat", "status", "maintain", "rm"] {

@@ -21,7 +21,9 @@ use super::net::{Net, Place, Trouble};
 use crate::write::{Item, Maintained, Maintaining, PutOptions, maintain, put, remove};
 
 pub(super) const BUCKET: &str = "data";
-const PLACEMENTS: [&str; 7] = ["rr", "mlml", "trh", "nltr:1", "two-choice", "hm-lru", "hdfs-random"];
+/// It asks servers, and places no copies.
+const ASKING: &str = "two-choice";
+const PLACEMENTS: [&str; 7] = ["rr", "mlml", "trh", "nltr:1", ASKING, "hm-lru", "hdfs-random"];
 /// No run takes longer than this.
 const DEADLINE: Duration = Duration::from_hours(40);
 /// Pieces that nothing names are younger while somebody may name them.
@@ -350,7 +352,7 @@ async fn from_holders(servers: &Arc<Servers>, key: &str) -> Result<Value, StoreE
 pub(super) fn options(dice: &mut Dice, replicas: u32) -> PutOptions {
     let placement = loop {
         let name = dice.one_of(&PLACEMENTS);
-        if name != "two-choice" || replicas == 1 {
+        if name != ASKING || replicas == 1 {
             break name;
         }
     };

@@ -312,7 +312,7 @@ async fn conditions_that_the_server_behind_ignores_are_refused() {
     // The probe of our own clients says the same, and they write without conditions there.
     assert!(!data.conditions("bkt").await.unwrap().writes);
     let text = format!(
-        "format = 1\ncredentials = \"credentials\"\n[[server]]\nname = \"s1\"\nendpoint = \"{}\"\ncontrol = \"{}\"\n",
+        "format = 1\ncredentials = \"credentials\"\n[[server]]\nname = \"front\"\nendpoint = \"{}\"\ncontrol = \"{}\"\n",
         data.address(),
         control.address()
     );
