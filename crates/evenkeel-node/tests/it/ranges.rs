@@ -341,6 +341,10 @@ async fn bad_requests_change_nothing() {
         let error = nodes.name("k", extents).await.unwrap_err().to_string();
         assert!(error.contains(expected), "{expected}: {error}");
     }
+    for key in ["../k", "a/./k", ".."] {
+        let error = nodes.name(key, vec![good.clone()]).await.unwrap_err().to_string();
+        assert!(error.contains("no web address leads to"), "{key}: {error}");
+    }
     let what = json!({"bucket": BUCKET, "key": "k", "extents": [good.clone()]});
     let error =
         nodes.say(1 - nodes.home("k"), Method::POST, "v1/extents", &what).await.unwrap_err().to_string();

@@ -208,6 +208,10 @@ impl Front {
             let why = "names that begin with .evenkeel/ are not for objects of users";
             return Err(refuse(S3ErrorCode::InvalidArgument, why));
         }
+        if key.split('/').any(|step| matches!(step, "." | "..")) {
+            let why = "no web address leads to a name with `.` or `..` between slashes, so nobody could maintain it";
+            return Err(refuse(S3ErrorCode::InvalidArgument, why));
+        }
         let Some(peers) = &self.peers else {
             return Err(missing("writes into objects without a cluster file; start it with --cluster FILE"));
         };
